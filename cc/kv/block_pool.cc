@@ -1,0 +1,318 @@
+// Copyright 2026 The servecore Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cc/kv/block_pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "cc/base/errors.h"
+
+namespace servecore::kv {
+namespace {
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+
+std::int32_t CheckedNumBlocks(std::int64_t num_blocks) {
+  if (num_blocks < 0 || num_blocks > kMaxInt32) {
+    throw std::invalid_argument(
+        StrCat("num_blocks is ", num_blocks, "; allowed are 0 to ", kMaxInt32));
+  }
+  return static_cast<std::int32_t>(num_blocks);
+}
+
+std::int32_t CheckedCount(std::int64_t n) {
+  if (n < 0 || n > kMaxInt32) {
+    throw std::invalid_argument(
+        StrCat("cannot allocate ", n, " blocks; allowed are 0 to ", kMaxInt32));
+  }
+  return static_cast<std::int32_t>(n);
+}
+
+// The running sums of the counts, beginning with 0.
+std::vector<std::int32_t> CheckedOffsets(const IntSpan& counts) {
+  std::vector<std::int32_t> offsets;
+  offsets.reserve(static_cast<std::size_t>(Size(counts)) + 1);
+  offsets.push_back(0);
+  std::visit(
+      [&offsets](const auto& span) {
+        for (std::int64_t i = 0; i < span.size; ++i) {
+          const std::int64_t count = span[i];
+          if (count < 0) {
+            throw std::invalid_argument(StrCat("counts[", i, "] is ", count,
+                                               "; a count has to be 0 or "
+                                               "more"));
+          }
+          if (count > kMaxInt32 - offsets.back()) {
+            throw std::invalid_argument(
+                StrCat("the sum of counts up to counts[", i, "] = ", count,
+                       " is over the ", kMaxInt32,
+                       " that a pool can have; ask for fewer"));
+          }
+          offsets.push_back(static_cast<std::int32_t>(offsets.back() + count));
+        }
+      },
+      counts);
+  return offsets;
+}
+
+[[noreturn]] void ThrowBroken(const std::string& what) {
+  throw std::logic_error("BlockPool is corrupt: " + what);
+}
+
+}  // namespace
+
+BlockPool::BlockPool(std::int64_t num_blocks)
+    : num_blocks_(CheckedNumBlocks(num_blocks)),
+      free_(static_cast<std::size_t>(num_blocks_)),
+      refs_(static_cast<std::size_t>(num_blocks_)),
+      num_free_(num_blocks_) {
+  for (std::int32_t i = 0; i < num_blocks_; ++i) {
+    free_[i] = num_blocks_ - 1 - i;
+  }
+}
+
+std::optional<std::vector<std::int32_t>> BlockPool::Allocate(std::int64_t n) {
+  return Transaction(*this).Allocate(n);
+}
+
+std::optional<std::vector<std::vector<std::int32_t>>> BlockPool::AllocateMany(
+    const IntSpan& counts) {
+  const std::vector<std::int32_t> offsets = CheckedOffsets(counts);
+  std::vector<std::vector<std::int32_t>> lists;
+  lists.reserve(offsets.size() - 1);
+  const std::lock_guard lock(mutex_);
+  if (offsets.back() > num_free_) return std::nullopt;
+  // All memory comes before the first change, since it may not be there.
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    lists.emplace_back(static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+  }
+  for (std::vector<std::int32_t>& list : lists) {
+    AllocateLocked(static_cast<std::int32_t>(list.size()), list.data());
+  }
+  return lists;
+}
+
+std::optional<BlockLists> BlockPool::AllocateManyFlat(const IntSpan& counts) {
+  BlockLists lists;
+  lists.offsets = CheckedOffsets(counts);
+  const std::int32_t total = lists.offsets.back();
+  std::optional<std::vector<std::int32_t>> ids = Allocate(total);
+  if (!ids.has_value()) return std::nullopt;
+  lists.ids = *std::move(ids);
+  return lists;
+}
+
+void BlockPool::Retain(std::int64_t block) {
+  const std::int32_t id = CheckedId(block);
+  const std::lock_guard lock(mutex_);
+  RetainLocked(id);
+}
+
+void BlockPool::Release(std::int64_t block) {
+  const std::int32_t id = CheckedId(block);
+  const std::lock_guard lock(mutex_);
+  ReleaseLocked(id);
+}
+
+void BlockPool::RetainArray(const IntSpan& blocks) {
+  const std::vector<std::int32_t> ids = CheckedIds(blocks);
+  const std::lock_guard lock(mutex_);
+  std::size_t done = 0;
+  try {
+    for (; done < ids.size(); ++done) RetainLocked(ids[done]);
+  } catch (...) {
+    for (std::size_t i = 0; i < done; ++i) --refs_[ids[i]].total;
+    total_refs_ -= static_cast<std::int64_t>(done);
+    throw;
+  }
+}
+
+void BlockPool::ReleaseArray(const IntSpan& blocks) {
+  const std::vector<std::int32_t> ids = CheckedIds(blocks);
+  const std::lock_guard lock(mutex_);
+  const std::int32_t num_free_before = num_free_;
+  std::size_t done = 0;
+  try {
+    for (; done < ids.size(); ++done) ReleaseLocked(ids[done]);
+  } catch (...) {
+    for (std::size_t i = 0; i < done; ++i) ++refs_[ids[i]].total;
+    total_refs_ += static_cast<std::int64_t>(done);
+    // Pushes went above the old top only, so lowering it undoes them.
+    freed_blocks_ -= num_free_ - num_free_before;
+    num_free_ = num_free_before;
+    throw;
+  }
+}
+
+std::int32_t BlockPool::RefCount(std::int64_t block) const {
+  const std::int32_t id = CheckedId(block);
+  const std::lock_guard lock(mutex_);
+  return refs_[id].total;
+}
+
+std::int32_t BlockPool::num_free() const {
+  const std::lock_guard lock(mutex_);
+  return num_free_;
+}
+
+BlockPoolStats BlockPool::stats() const {
+  const std::lock_guard lock(mutex_);
+  return {.num_blocks = num_blocks_,
+          .num_free = num_free_,
+          .num_used = num_blocks_ - num_free_,
+          .total_refs = total_refs_,
+          .peak_used = peak_used_,
+          .allocated_blocks = allocated_blocks_,
+          .freed_blocks = freed_blocks_};
+}
+
+void BlockPool::Check() const {
+  std::vector<bool> is_free(static_cast<std::size_t>(num_blocks_));
+  const std::lock_guard lock(mutex_);
+  if (num_free_ < 0 || num_free_ > num_blocks_) {
+    ThrowBroken(
+        StrCat("num_free is ", num_free_, ", not in 0 to ", num_blocks_));
+  }
+  for (std::int32_t i = 0; i < num_free_; ++i) {
+    const std::int32_t id = free_[i];
+    if (id < 0 || id >= num_blocks_) {
+      ThrowBroken(StrCat("the free list holds ", id, ", not in 0 to ",
+                         num_blocks_ - 1));
+    }
+    if (is_free[id]) {
+      ThrowBroken(StrCat("block ", id, " is in the free list twice"));
+    }
+    is_free[id] = true;
+  }
+  std::int64_t total_refs = 0;
+  for (std::int32_t id = 0; id < num_blocks_; ++id) {
+    const Refs& refs = refs_[id];
+    if (refs.guarded < 0 || refs.guarded > refs.total) {
+      ThrowBroken(StrCat("block ", id, " has ", refs.guarded,
+                         " guarded references of ", refs.total));
+    }
+    if (is_free[id] != (refs.total == 0)) {
+      ThrowBroken(StrCat("block ", id, " has ", refs.total,
+                         " references and is ", is_free[id] ? "in" : "not in",
+                         " the free list"));
+    }
+    total_refs += refs.total;
+  }
+  if (total_refs != total_refs_) {
+    ThrowBroken(StrCat("total_refs is ", total_refs_, ", but the blocks have ",
+                       total_refs));
+  }
+  const std::int64_t num_used = num_blocks_ - num_free_;
+  if (allocated_blocks_ - freed_blocks_ != num_used) {
+    ThrowBroken(StrCat(allocated_blocks_, " blocks were allocated and ",
+                       freed_blocks_, " freed, but ", num_used, " are in use"));
+  }
+  if (peak_used_ < num_used || peak_used_ > num_blocks_) {
+    ThrowBroken(StrCat("peak_used is ", peak_used_, ", but ", num_used, " of ",
+                       num_blocks_, " are in use"));
+  }
+}
+
+std::int32_t BlockPool::CheckedId(std::int64_t block) const {
+  if (block < 0 || block >= num_blocks_) {
+    throw std::out_of_range(
+        num_blocks_ == 0
+            ? StrCat("block id is ", block, ", but the pool has no blocks")
+            : StrCat("block id is ", block, "; this pool's are 0 to ",
+                     num_blocks_ - 1));
+  }
+  return static_cast<std::int32_t>(block);
+}
+
+std::vector<std::int32_t> BlockPool::CheckedIds(const IntSpan& blocks) const {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(Size(blocks)));
+  std::visit(
+      [this, &ids](const auto& span) {
+        for (std::int64_t i = 0; i < span.size; ++i) {
+          ids[i] = CheckedId(span[i]);
+        }
+      },
+      blocks);
+  return ids;
+}
+
+void BlockPool::AllocateLocked(std::int32_t n, std::int32_t* out) {
+  const auto top = free_.cbegin() + num_free_;
+  std::reverse_copy(top - n, top, out);
+  for (std::int32_t i = 0; i < n; ++i) refs_[out[i]].total = 1;
+  num_free_ -= n;
+  total_refs_ += n;
+  allocated_blocks_ += n;
+  peak_used_ = std::max<std::int64_t>(peak_used_, num_blocks_ - num_free_);
+}
+
+void BlockPool::RetainLocked(std::int32_t block) {
+  Refs& refs = refs_[block];
+  if (refs.total == 0) {
+    throw std::logic_error(StrCat("cannot retain block ", block,
+                                  ": it is free; allocate it first"));
+  }
+  if (refs.total == kMaxInt32) {
+    throw std::overflow_error(StrCat("block ", block, " has ", refs.total,
+                                     " references, the most it can have"));
+  }
+  ++refs.total;
+  ++total_refs_;
+}
+
+void BlockPool::ReleaseLocked(std::int32_t block) {
+  const Refs& refs = refs_[block];
+  if (refs.total == refs.guarded) {
+    throw std::logic_error(
+        refs.total == 0
+            ? StrCat("cannot release block ", block,
+                     ": it is free; it was released once too often")
+            : StrCat("cannot release block ", block, ": its ", refs.total,
+                     " reference(s) belong to prefix caches and matches; it "
+                     "was released once too often"));
+  }
+  DropReferenceLocked(block);
+}
+
+void BlockPool::DropReferenceLocked(std::int32_t block) {
+  --total_refs_;
+  if (--refs_[block].total == 0) {
+    free_[num_free_++] = block;
+    ++freed_blocks_;
+  }
+}
+
+std::int32_t BlockPool::Transaction::RefCount(std::int64_t block) const {
+  return pool_.refs_[pool_.CheckedId(block)].total;
+}
+
+void BlockPool::Transaction::RetainGuarded(std::int64_t block) {
+  const std::int32_t id = pool_.CheckedId(block);
+  pool_.RetainLocked(id);
+  ++pool_.refs_[id].guarded;
+}
+
+void BlockPool::Transaction::ReleaseGuarded(std::int64_t block) {
+  const std::int32_t id = pool_.CheckedId(block);
+  if (pool_.refs_[id].guarded == 0) {
+    throw std::logic_error(
+        StrCat("block ", id, " has no guarded reference to give back"));
+  }
+  --pool_.refs_[id].guarded;
+  pool_.DropReferenceLocked(id);
+}
+
+std::optional<std::vector<std::int32_t>> BlockPool::Transaction::Allocate(
+    std::int64_t n) {
+  const std::int32_t count = CheckedCount(n);
+  if (count > pool_.num_free_) return std::nullopt;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  pool_.AllocateLocked(count, ids.data());
+  return ids;
+}
+
+}  // namespace servecore::kv
