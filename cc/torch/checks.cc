@@ -1,0 +1,121 @@
+// Copyright 2026 The servecore Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cc/torch/checks.h"
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/DeviceType.h>
+#include <torch/headeronly/core/Layout.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace servecore::torch_ops {
+
+using torch::headeronly::DeviceType;
+using torch::headeronly::Layout;
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+std::string DtypeName(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte:
+      return "torch.uint8";
+    case ScalarType::Char:
+      return "torch.int8";
+    case ScalarType::Short:
+      return "torch.int16";
+    case ScalarType::Int:
+      return "torch.int32";
+    case ScalarType::Long:
+      return "torch.int64";
+    case ScalarType::Half:
+      return "torch.float16";
+    case ScalarType::BFloat16:
+      return "torch.bfloat16";
+    case ScalarType::Float:
+      return "torch.float32";
+    case ScalarType::Double:
+      return "torch.float64";
+    case ScalarType::ComplexFloat:
+      return "torch.complex64";
+    case ScalarType::ComplexDouble:
+      return "torch.complex128";
+    case ScalarType::Bool:
+      return "torch.bool";
+    default:
+      return torch::headeronly::toString(dtype);
+  }
+}
+
+std::string DeviceName(const Tensor& tensor) {
+  const torch::stable::Device device = tensor.device();
+  const std::string index = std::to_string(device.index());
+  switch (device.type()) {
+    case DeviceType::CPU:
+      return "cpu";
+    case DeviceType::Meta:
+      return "meta";
+    case DeviceType::CUDA:
+      return "cuda:" + index;
+    case DeviceType::XPU:
+      return "xpu:" + index;
+    case DeviceType::MPS:
+      return "mps:" + index;
+    default:
+      return "device type " + std::to_string(static_cast<int>(device.type())) +
+             ", index " + index;
+  }
+}
+
+std::string ShapeName(const Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  std::string name = "(";
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0) name += ", ";
+    name += std::to_string(sizes[i]);
+  }
+  return name + (sizes.size() == 1 ? ",)" : ")");
+}
+
+std::string LayoutName(const Tensor& tensor) {
+  switch (tensor.layout()) {
+    case Layout::Strided:
+      return "torch.strided";
+    case Layout::Sparse:
+      return "torch.sparse_coo";
+    case Layout::SparseCsr:
+      return "torch.sparse_csr";
+    case Layout::SparseCsc:
+      return "torch.sparse_csc";
+    case Layout::SparseBsr:
+      return "torch.sparse_bsr";
+    case Layout::SparseBsc:
+      return "torch.sparse_bsc";
+    case Layout::Mkldnn:
+      return "torch._mkldnn";
+    case Layout::Jagged:
+      return "torch.jagged";
+    default:
+      return "layout " + std::to_string(static_cast<int>(tensor.layout()));
+  }
+}
+
+bool SameDevice(const Tensor& a, const Tensor& b) {
+  return a.device() == b.device();
+}
+
+bool SameShape(const Tensor& a, const Tensor& b) {
+  // Reading sizes() here would fix every symbolic size that torch.compile is
+  // tracing with; this op only records that the two shapes are equal.
+  std::array<StableIValue, 2> stack{torch::stable::detail::from(a),
+                                    torch::stable::detail::from(b)};
+  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(
+      "aten::is_same_size", "", stack.data(), TORCH_ABI_VERSION));
+  return torch::stable::detail::to<bool>(stack[0]);
+}
+
+}  // namespace servecore::torch_ops

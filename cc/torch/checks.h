@@ -1,0 +1,45 @@
+// Copyright 2026 The servecore Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef SERVECORE_CC_TORCH_CHECKS_H_
+#define SERVECORE_CC_TORCH_CHECKS_H_
+
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+// Argument checks shared by every op of the library, and the words they report
+// values in. Names follow Python ("torch.float32", "cuda:0", "(4, 7)"), because
+// that is where the messages are read.
+//
+// Every failed check throws std::runtime_error, which torch turns into
+// RuntimeError as it does for its own ops. All checks of an op run before it
+// allocates or writes anything.
+namespace servecore::torch_ops {
+
+// Throws std::runtime_error with the pieces of the message put together.
+template <class... Pieces>
+[[noreturn]] void Fail(const Pieces&... pieces) {
+  std::ostringstream message;
+  (message << ... << pieces);
+  throw std::runtime_error(message.str());
+}
+
+// "torch.float32"; a dtype without a Python name keeps its C++ one.
+std::string DtypeName(torch::headeronly::ScalarType dtype);
+// "cpu", "cuda:0", "meta".
+std::string DeviceName(const torch::stable::Tensor& tensor);
+// "(4, 7, 4096)", "(3,)", "()".
+std::string ShapeName(const torch::stable::Tensor& tensor);
+// "torch.strided", "torch.sparse_coo".
+std::string LayoutName(const torch::stable::Tensor& tensor);
+
+bool SameDevice(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+bool SameShape(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+
+}  // namespace servecore::torch_ops
+
+#endif  // SERVECORE_CC_TORCH_CHECKS_H_
