@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Makes every program and library of an unpacked Debian root load the libraries
-# of that root, found relative to itself, and the host's C library only:
+# of that root, found relative to itself, and the host's C library only; and
+# makes its linker find what is in the root:
 #   relocate.sh ROOT
 # The root may then be moved, and runs on any Debian whose glibc is as new.
 set -eu
@@ -44,4 +45,13 @@ find "$root/usr/bin" "$root/usr/lib" -type f | while IFS= read -r file; do
   up=$(dirname "${file#"$root"/}" | sed 's|[^/][^/]*|..|g')
   # A static program has no dynamic section, and nothing to change.
   patch_elf --force-rpath --set-rpath "\$ORIGIN/$up/usr/lib/$multiarch" "$file" 2>/dev/null || :
+done
+
+# libc.so and its like are scripts for the linker that name files by absolute
+# paths. Those lead into the host where the linker does not see that the script
+# lies below --sysroot, as when a sandbox links to it. A bare name is looked for
+# beside the script and in the linker's own folders.
+find "$root/usr/lib" -type f \( -name '*.so' -o -name '*.a' \) -size -2 | while IFS= read -r file; do
+  grep -q 'GNU ld script' "$file" || continue
+  sed -i 's#/[^ ()]*/\([^/ ()]*\)#\1#g' "$file"
 done
