@@ -70,9 +70,7 @@ def test_relocate_makes_linker_scripts_name_files_of_the_root(host, root):
         "/* GNU ld script\n   Use the shared library.  */\nOUTPUT_FORMAT(elf64-x86-64)\n"
         "GROUP ( {}libc.so.6 {}libc_nonshared.a AS_NEEDED ( {}ld-linux-x86-64.so.2 ) )\n"
     )
-    absolute = script.format(
-        "/lib/x86_64-linux-gnu/", "/usr/lib/x86_64-linux-gnu/", "/lib64/"
-    )
+    absolute = script.format("/lib/x86_64-linux-gnu/", "/usr/lib/x86_64-linux-gnu/", "/lib64/")
     (libs / "libc.so").write_text(absolute)
     (libs / "notes.so").write_text("/usr/lib/no/linker/script")
     result = host.run(RELOCATE, root)
