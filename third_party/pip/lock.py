@@ -23,7 +23,7 @@ from pathlib import Path
 
 
 def resolve(source: Path, *, index_only: bool) -> dict[str, dict[str, str]]:
-    """Returns {package: {version: sha256}} of everything that source needs."""
+    """Returns {package[extras]: {version: sha256}} of everything that source needs."""
     environment = dict(os.environ)
     if index_only:
         for name in list(environment):
@@ -41,12 +41,28 @@ def resolve(source: Path, *, index_only: bool) -> dict[str, dict[str, str]]:
             env=environment,
         )
         installs = json.load(report)["install"]
+    # pip's report does not say which extras a package was wanted with. Without
+    # them, what an extra brings would be locked and depended on by nothing.
+    extras: dict[str, set[str]] = {}
+    for item in installs:
+        for requirement in item["metadata"].get("requires_dist", []):
+            wanted = re.match(r"([\w.-]+)\[([\w.,\s-]+)\]", requirement)
+            if wanted and "extra ==" not in requirement:
+                names = {extra.strip() for extra in wanted[2].split(",")}
+                extras.setdefault(normalized(wanted[1]), set()).update(names)
     found: dict[str, dict[str, str]] = {}
     for item in installs:
-        name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
+        name = normalized(item["metadata"]["name"])
         sha256 = item["download_info"]["archive_info"]["hashes"]["sha256"]
+        if name in extras:
+            name += f"[{','.join(sorted(extras[name]))}]"
         found[name] = {item["metadata"]["version"]: sha256}
     return found
+
+
+def normalized(name: str) -> str:
+    """Returns a package's name in the form that the index files it under."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def main() -> int:
