@@ -8,11 +8,11 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "cc/base/spin_barrier.h"
 #include "cc/kv/block_pool.h"
+#include "tests/cc/run_together.h"
 
 namespace servecore::kv {
 namespace {
@@ -22,21 +22,6 @@ using Ids = std::vector<std::int32_t>;
 constexpr int kThreads = 4;
 constexpr int kSteps = 2000;
 
-// Runs body(thread) on kThreads threads that begin together.
-template <class Body>
-void RunTogether(Body body) {
-  SpinBarrier barrier(kThreads);
-  std::vector<std::thread> threads;
-  threads.reserve(kThreads);
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&barrier, &body, t] {
-      barrier.Wait();
-      body(t);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 // A block belongs to the thread that allocated it. Were it given to two, both
 // would write its owner, which the thread sanitizer sees, and one of them would
 // find the other's number, which this test sees.
@@ -44,7 +29,7 @@ TEST(BlockPoolConcurrencyTest, NoBlockIsGivenToTwo) {
   BlockPool pool(64);
   std::vector<int> owner(64, -1);
   std::vector<int> num_stolen(kThreads);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     std::mt19937 random(static_cast<std::uint32_t>(t));
     Ids mine;
     for (int step = 0; step < kSteps; ++step) {
@@ -79,7 +64,7 @@ TEST(BlockPoolConcurrencyTest, NoBlockIsGivenToTwo) {
 TEST(BlockPoolConcurrencyTest, NoReferenceIsLost) {
   BlockPool pool(16);
   const Ids ids = *pool.Allocate(16);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int step = 0; step < kSteps; ++step) {
       pool.Retain((step + t) % 16);
       pool.RetainArray(ids);
@@ -98,7 +83,7 @@ TEST(BlockPoolConcurrencyTest, OneOfManyReleasesSucceeds) {
   std::vector<int> num_released(kThreads);
   std::vector<int> num_refused(kThreads);
   constexpr int kRounds = 200;
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int round = 0; round < kRounds; ++round) {
       if (t == 0) pool.Allocate(1);
       barrier.Wait();
@@ -123,7 +108,7 @@ TEST(BlockPoolConcurrencyTest, OneOfManyReleasesSucceeds) {
 TEST(BlockPoolConcurrencyTest, SnapshotsAreConsistent) {
   BlockPool pool(32);
   std::vector<int> num_wrong(kThreads);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int step = 0; step < kSteps; ++step) {
       if (t % 2 == 0) {
         const std::optional<Ids> ids = pool.Allocate(8);
@@ -144,7 +129,7 @@ TEST(BlockPoolConcurrencyTest, SnapshotsAreConsistent) {
 TEST(BlockPoolConcurrencyTest, TransactionsAreNotInterrupted) {
   BlockPool pool(8);
   std::vector<int> num_interrupted(kThreads);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int step = 0; step < kSteps; ++step) {
       if (t % 2 == 0) {
         const std::optional<Ids> ids = pool.Allocate(2);

@@ -7,13 +7,13 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cc/base/spin_barrier.h"
 #include "cc/kv/block_pool.h"
 #include "cc/kv/prefix_cache.h"
+#include "tests/cc/run_together.h"
 
 namespace servecore::kv {
 namespace {
@@ -24,21 +24,6 @@ using Tokens = std::vector<std::int32_t>;
 constexpr int kThreads = 4;
 constexpr int kSteps = 1000;
 constexpr std::int64_t kBlockSize = 2;
-
-// Runs body(thread) on kThreads threads that begin together.
-template <class Body>
-void RunTogether(Body body) {
-  SpinBarrier barrier(kThreads);
-  std::vector<std::thread> threads;
-  threads.reserve(kThreads);
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&barrier, &body, t] {
-      barrier.Wait();
-      body(t);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 // What the first n tokens leave in the memory of their last block.
 std::uint64_t Content(const Tokens& tokens, std::size_t n) {
@@ -59,7 +44,7 @@ TEST(PrefixCacheConcurrencyTest, BlocksFoundHoldWhatWasWritten) {
   PrefixCache cache(pool, {.block_size = kBlockSize});
   std::vector<std::uint64_t> memory(24);
   std::vector<int> num_wrong(kThreads);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     std::mt19937 random(static_cast<std::uint32_t>(t));
     for (int step = 0; step < kSteps; ++step) {
       Tokens tokens(2 * (1 + random() % 4));
@@ -108,7 +93,7 @@ TEST(PrefixCacheConcurrencyTest, OneOfEqualInsertsIsKept) {
   std::vector<int> num_kept(kThreads);
   std::vector<int> num_wrong(kThreads);
   constexpr int kRounds = 200;
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int round = 0; round < kRounds; ++round) {
       const Ids ids = *pool->Allocate(1);
       barrier.Wait();
@@ -135,7 +120,7 @@ TEST(PrefixCacheConcurrencyTest, EvictionAndRetainingInThePoolAgree) {
   const auto pool = std::make_shared<BlockPool>(8);
   PrefixCache cache(pool, {.block_size = 1});
   std::vector<int> num_lost(kThreads);
-  RunTogether([&](int t) {
+  RunTogether(kThreads, [&](int t) {
     for (int step = 0; step < kSteps; ++step) {
       if (t % 2 == 0) {
         PrefixMatch match = cache.Match(Tokens{1, 2, 3});
@@ -174,7 +159,7 @@ TEST(PrefixCacheConcurrencyTest, MatchesMayEndWhileTheCacheEnds) {
     for (int t = 0; t < kThreads; ++t) {
       matches.push_back(cache->Match(Tokens{1, 2, 3, 4}));
     }
-    RunTogether([&](int t) {
+    RunTogether(kThreads, [&](int t) {
       if (t == 0) cache.reset();
       matches[static_cast<std::size_t>(t)].Release();
     });
