@@ -17,8 +17,12 @@ ScopedWaitObserver::ScopedWaitObserver(WaitObserver* observer) noexcept
 
 ScopedWaitObserver::~ScopedWaitObserver() { current_observer = previous_; }
 
-void Mutex::LockSlow() {
+void TellBeforeWait() noexcept {
   if (current_observer != nullptr) current_observer->BeforeWait();
+}
+
+void Mutex::LockSlow() {
+  TellBeforeWait();
   mutex_.lock();
 }
 

@@ -41,6 +41,10 @@ class ScopedWaitObserver {
   WaitObserver* const previous_;
 };
 
+// Tells the current thread's observer, if there is one. For lock types, before
+// they wait.
+void TellBeforeWait() noexcept;
+
 // A std::mutex whose waiting can be observed. Meets Lockable, so that
 // std::lock_guard and std::unique_lock work with it.
 //

@@ -4,6 +4,7 @@
 #include "cc/kv/block_pool.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -125,8 +126,7 @@ void BlockPool::RetainArray(const IntSpan& blocks) {
   try {
     for (; done < ids.size(); ++done) RetainLocked(ids[done]);
   } catch (...) {
-    for (std::size_t i = 0; i < done; ++i) --refs_[ids[i]].total;
-    total_refs_ -= static_cast<std::int64_t>(done);
+    for (std::size_t i = 0; i < done; ++i) DropLocked(ids[i]);
     throw;
   }
 }
@@ -139,7 +139,10 @@ void BlockPool::ReleaseArray(const IntSpan& blocks) {
   try {
     for (; done < ids.size(); ++done) ReleaseLocked(ids[done]);
   } catch (...) {
-    for (std::size_t i = 0; i < done; ++i) ++refs_[ids[i]].total;
+    for (std::size_t i = 0; i < done; ++i) {
+      num_idle_ -= IsIdle(refs_[ids[i]]) ? 1 : 0;
+      refs_[ids[i]] += kOneRef;
+    }
     total_refs_ += static_cast<std::int64_t>(done);
     // Pushes went above the old top only, so lowering it undoes them.
     freed_blocks_ -= num_free_ - num_free_before;
@@ -151,7 +154,7 @@ void BlockPool::ReleaseArray(const IntSpan& blocks) {
 std::int32_t BlockPool::RefCount(std::int64_t block) const {
   const std::int32_t id = CheckedId(block);
   const std::lock_guard lock(mutex_);
-  return refs_[id].total;
+  return TotalOf(refs_[id]);
 }
 
 std::int32_t BlockPool::num_free() const {
@@ -164,6 +167,7 @@ BlockPoolStats BlockPool::stats() const {
   return {.num_blocks = num_blocks_,
           .num_free = num_free_,
           .num_used = num_blocks_ - num_free_,
+          .num_idle = num_idle_,
           .total_refs = total_refs_,
           .peak_used = peak_used_,
           .allocated_blocks = allocated_blocks_,
@@ -189,22 +193,32 @@ void BlockPool::Check() const {
     is_free[id] = true;
   }
   std::int64_t total_refs = 0;
+  std::int64_t num_idle = 0;
   for (std::int32_t id = 0; id < num_blocks_; ++id) {
-    const Refs& refs = refs_[id];
-    if (refs.guarded < 0 || refs.guarded > refs.total) {
-      ThrowBroken(StrCat("block ", id, " has ", refs.guarded,
-                         " guarded references of ", refs.total));
+    const std::int32_t total = TotalOf(refs_[id]);
+    const std::int32_t guarded = GuardedOf(refs_[id]);
+    num_idle += IsIdle(refs_[id]) ? 1 : 0;
+    if (guarded > total) {
+      ThrowBroken(StrCat("block ", id, " has ", guarded,
+                         " guarded references of ", total));
     }
-    if (is_free[id] != (refs.total == 0)) {
-      ThrowBroken(StrCat("block ", id, " has ", refs.total,
-                         " references and is ", is_free[id] ? "in" : "not in",
-                         " the free list"));
+    if (CachesOf(refs_[id]) > guarded) {
+      ThrowBroken(StrCat("block ", id, " is in ", CachesOf(refs_[id]),
+                         " caches and has ", guarded, " guarded references"));
     }
-    total_refs += refs.total;
+    if (total < 0 || is_free[id] != (total == 0)) {
+      ThrowBroken(StrCat("block ", id, " has ", total, " references and is ",
+                         is_free[id] ? "in" : "not in", " the free list"));
+    }
+    total_refs += total;
   }
   if (total_refs != total_refs_) {
     ThrowBroken(StrCat("total_refs is ", total_refs_, ", but the blocks have ",
                        total_refs));
+  }
+  if (num_idle != num_idle_) {
+    ThrowBroken(StrCat("num_idle is ", num_idle_, ", but ", num_idle,
+                       " blocks are idle"));
   }
   const std::int64_t num_used = num_blocks_ - num_free_;
   if (allocated_blocks_ - freed_blocks_ != num_used) {
@@ -243,7 +257,7 @@ std::vector<std::int32_t> BlockPool::CheckedIds(const IntSpan& blocks) const {
 void BlockPool::AllocateLocked(std::int32_t n, std::int32_t* out) {
   const auto top = free_.cbegin() + num_free_;
   std::reverse_copy(top - n, top, out);
-  for (std::int32_t i = 0; i < n; ++i) refs_[out[i]].total = 1;
+  for (std::int32_t i = 0; i < n; ++i) refs_[out[i]] = kOneRef;
   num_free_ -= n;
   total_refs_ += n;
   allocated_blocks_ += n;
@@ -251,59 +265,127 @@ void BlockPool::AllocateLocked(std::int32_t n, std::int32_t* out) {
 }
 
 void BlockPool::RetainLocked(std::int32_t block) {
-  Refs& refs = refs_[block];
-  if (refs.total == 0) {
-    throw std::logic_error(StrCat("cannot retain block ", block,
-                                  ": it is free; allocate it first"));
-  }
-  if (refs.total == kMaxInt32) {
-    throw std::overflow_error(StrCat("block ", block, " has ", refs.total,
-                                     " references, the most it can have"));
-  }
-  ++refs.total;
+  BlockRefs& refs = refs_[block];
+  CheckRetainable(block, refs, kOneRef);
+  num_idle_ -= IsIdle(refs) ? 1 : 0;
+  refs += kOneRef;
   ++total_refs_;
 }
 
 void BlockPool::ReleaseLocked(std::int32_t block) {
-  const Refs& refs = refs_[block];
-  if (refs.total == refs.guarded) {
+  const std::int32_t total = TotalOf(refs_[block]);
+  if (total == GuardedOf(refs_[block])) {
     throw std::logic_error(
-        refs.total == 0
+        total == 0
             ? StrCat("cannot release block ", block,
                      ": it is free; it was released once too often")
-            : StrCat("cannot release block ", block, ": its ", refs.total,
+            : StrCat("cannot release block ", block, ": its ", total,
                      " reference(s) belong to prefix caches and matches; it "
                      "was released once too often"));
   }
-  DropReferenceLocked(block);
+  DropLocked(block);
 }
 
-void BlockPool::DropReferenceLocked(std::int32_t block) {
+void BlockPool::DropLocked(std::int32_t block) {
+  const BlockRefs refs = refs_[block] -= kOneRef;
   --total_refs_;
-  if (--refs_[block].total == 0) {
+  num_idle_ += IsIdle(refs) ? 1 : 0;
+  if (refs == 0) {
     free_[num_free_++] = block;
     ++freed_blocks_;
   }
 }
 
-std::int32_t BlockPool::Transaction::RefCount(std::int64_t block) const {
-  return pool_.refs_[pool_.CheckedId(block)].total;
-}
-
-void BlockPool::Transaction::RetainGuarded(std::int64_t block) {
-  const std::int32_t id = pool_.CheckedId(block);
-  pool_.RetainLocked(id);
-  ++pool_.refs_[id].guarded;
-}
-
-void BlockPool::Transaction::ReleaseGuarded(std::int64_t block) {
-  const std::int32_t id = pool_.CheckedId(block);
-  if (pool_.refs_[id].guarded == 0) {
-    throw std::logic_error(
-        StrCat("block ", id, " has no guarded reference to give back"));
+void BlockPool::CheckRetainable(std::int32_t block, BlockRefs refs,
+                                BlockRefs one) const {
+  if (TotalOf(refs) == 0) {
+    throw std::logic_error(StrCat("cannot retain block ", block,
+                                  ": it is free; allocate it first"));
   }
-  --pool_.refs_[id].guarded;
-  pool_.DropReferenceLocked(id);
+  if (TotalOf(refs) == kMaxInt32) {
+    throw std::overflow_error(StrCat("block ", block, " has ", TotalOf(refs),
+                                     " references, the most it can have"));
+  }
+  if (one != kOneRef && GuardedOf(refs) == kMaxGuarded) {
+    throw std::overflow_error(
+        StrCat("block ", block, " has ", kMaxGuarded,
+               " references of caches and matches, the most it can have"));
+  }
+  if (one == kOneCached && CachesOf(refs) == kMaxCaches) {
+    throw std::overflow_error(StrCat("block ", block, " is in ", kMaxCaches,
+                                     " prefix caches, the most it can be in"));
+  }
+}
+
+void BlockPool::RetainManyLocked(std::span<const std::int32_t> blocks,
+                                 BlockRefs one) {
+  std::size_t done = 0;
+  while (true) {
+    const BulkResult result = AddToBlocks(refs_, blocks.subspan(done), one);
+    done += result.num_done;
+    num_idle_ -= result.num_idle;
+    total_refs_ += static_cast<std::int64_t>(result.num_done);
+    if (done == blocks.size()) return;
+    try {
+      const std::int32_t id = CheckedId(blocks[done]);
+      CheckRetainable(id, refs_[id], one);
+      num_idle_ -= IsIdle(refs_[id]) ? 1 : 0;
+      refs_[id] += one;
+      ++total_refs_;
+      ++done;
+    } catch (...) {
+      ReleaseManyLocked(blocks.first(done), one);
+      throw;
+    }
+  }
+}
+
+void BlockPool::ReleaseManyLocked(std::span<const std::int32_t> blocks,
+                                  BlockRefs one) noexcept {
+  const BulkResult result =
+      SubtractFromBlocks(refs_, blocks, one, free_.data() + num_free_);
+  num_free_ += result.num_freed;
+  freed_blocks_ += result.num_freed;
+  num_idle_ += result.num_idle;
+  total_refs_ -= static_cast<std::int64_t>(blocks.size());
+}
+
+std::int32_t BlockPool::Transaction::RefCount(std::int64_t block) const {
+  return TotalOf(pool_.refs_[pool_.CheckedId(block)]);
+}
+
+bool BlockPool::Transaction::IsIdle(std::int64_t block) const {
+  return kv::IsIdle(pool_.refs_[pool_.CheckedId(block)]);
+}
+
+void BlockPool::Transaction::RetainGuarded(
+    std::span<const std::int32_t> blocks) {
+  pool_.RetainManyLocked(blocks, kOneGuarded);
+}
+
+void BlockPool::Transaction::ReleaseGuarded(
+    std::span<const std::int32_t> blocks) noexcept {
+#ifndef NDEBUG
+  for (const std::int32_t block : blocks) {
+    assert(GuardedOf(pool_.refs_[block]) > CachesOf(pool_.refs_[block]));
+  }
+#endif
+  pool_.ReleaseManyLocked(blocks, kOneGuarded);
+}
+
+void BlockPool::Transaction::RetainCached(
+    std::span<const std::int32_t> blocks) {
+  pool_.RetainManyLocked(blocks, kOneCached);
+}
+
+void BlockPool::Transaction::ReleaseCached(
+    std::span<const std::int32_t> blocks) noexcept {
+  // Those that are idle now will be free.
+  for (const std::int32_t block : blocks) {
+    assert(CachesOf(pool_.refs_[block]) > 0);
+    pool_.num_idle_ -= kv::IsIdle(pool_.refs_[block]) ? 1 : 0;
+  }
+  pool_.ReleaseManyLocked(blocks, kOneCached);
 }
 
 std::optional<std::vector<std::int32_t>> BlockPool::Transaction::Allocate(

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cc/base/int_span.h"
 #include "cc/base/mutex.h"
+#include "cc/kv/block_refs.h"
 
 namespace servecore::kv {
 
@@ -21,11 +23,13 @@ struct BlockLists {
   std::vector<std::int32_t> offsets;  // one more than there are lists
 };
 
-// A snapshot. The first five are levels, the last two grow for ever.
+// A snapshot. The first six are levels, the last two grow for ever.
 struct BlockPoolStats {
   std::int64_t num_blocks = 0;
   std::int64_t num_free = 0;
-  std::int64_t num_used = 0;    // num_blocks - num_free
+  std::int64_t num_used = 0;  // num_blocks - num_free
+  // Blocks whose only reference is a cache's: what eviction could free.
+  std::int64_t num_idle = 0;
   std::int64_t total_refs = 0;  // references on all blocks together
   std::int64_t peak_used = 0;   // the highest num_used so far
   std::int64_t allocated_blocks = 0;
@@ -48,6 +52,11 @@ struct BlockPoolStats {
 // a caller who releases once too often is told so at that call, and never
 // takes the block away from under such an object.
 //
+// A guarded reference of a cache is counted as such, and so are the idle
+// blocks, which have that one and no other. The count is kept where references
+// come and go, whoever makes them do so, and not by the caches; so it cannot
+// drift from what eviction could free.
+//
 // The free list is a stack in one array and the counts are another, so an
 // operation costs O(1) a block and only results are allocated memory. The
 // array forms apply the blocks one by one under the lock and undo them when
@@ -57,7 +66,8 @@ struct BlockPoolStats {
 //   std::out_of_range      a block id outside 0 .. num_blocks - 1
 //   std::logic_error       retaining a free block; releasing a block that has
 //                          no loose reference (left)
-//   std::overflow_error    a count of references that would pass int32
+//   std::overflow_error    a count of references that would pass int32, of
+//                          guarded ones 2^24 - 1, of caches' 255
 //   std::invalid_argument  a negative count; a sum of counts over int32
 //
 // Ownership: results are vectors that belong to the caller.
@@ -117,11 +127,6 @@ class BlockPool {
  private:
   friend class BlockPoolTestPeer;
 
-  struct Refs {
-    std::int32_t total = 0;
-    std::int32_t guarded = 0;  // part of total
-  };
-
   std::int32_t CheckedId(std::int64_t block) const;
   std::vector<std::int32_t> CheckedIds(const IntSpan& blocks) const;
 
@@ -129,14 +134,22 @@ class BlockPool {
   void AllocateLocked(std::int32_t n, std::int32_t* out);
   void RetainLocked(std::int32_t block);
   void ReleaseLocked(std::int32_t block);
-  void DropReferenceLocked(std::int32_t block);
+  void DropLocked(std::int32_t block);
+
+  // For many guarded references: adds `one`, which is kOneGuarded or
+  // kOneCached, to each block, all or nothing, and takes it away.
+  void RetainManyLocked(std::span<const std::int32_t> blocks, BlockRefs one);
+  void ReleaseManyLocked(std::span<const std::int32_t> blocks,
+                         BlockRefs one) noexcept;
+  void CheckRetainable(std::int32_t block, BlockRefs refs, BlockRefs one) const;
 
   const std::int32_t num_blocks_;
   mutable Mutex mutex_;
   // free_[0 .. num_free_ - 1] is the stack of free blocks, its top last.
   std::vector<std::int32_t> free_;
-  std::vector<Refs> refs_;
+  std::vector<BlockRefs> refs_;
   std::int32_t num_free_ = 0;
+  std::int64_t num_idle_ = 0;
   std::int64_t total_refs_ = 0;
   std::int64_t peak_used_ = 0;
   std::int64_t allocated_blocks_ = 0;
@@ -154,15 +167,22 @@ class BlockPool::Transaction {
   explicit Transaction(BlockPool& pool) : pool_(pool), lock_(pool.mutex_) {}
 
   std::int32_t num_free() const { return pool_.num_free_; }
+  std::int64_t num_idle() const { return pool_.num_idle_; }
 
-  // Throws std::out_of_range, as do the next two.
+  // The next two throw std::out_of_range.
   std::int32_t RefCount(std::int64_t block) const;
+  bool IsIdle(std::int64_t block) const;
 
-  // One guarded reference more, on a block that is in use.
-  void RetainGuarded(std::int64_t block);
+  // One guarded reference more on each block, all or nothing. Throws as Retain.
+  void RetainGuarded(std::span<const std::int32_t> blocks);
 
-  // One guarded reference less. Throws std::logic_error when there is none.
-  void ReleaseGuarded(std::int64_t block);
+  // One guarded reference less on each block. The caller has one on each: that
+  // it has is what guards them, and only asserted.
+  void ReleaseGuarded(std::span<const std::int32_t> blocks) noexcept;
+
+  // The same for a cache, which has one on a block at most.
+  void RetainCached(std::span<const std::int32_t> blocks);
+  void ReleaseCached(std::span<const std::int32_t> blocks) noexcept;
 
   // As BlockPool::Allocate.
   std::optional<std::vector<std::int32_t>> Allocate(std::int64_t n);

@@ -4,19 +4,25 @@
 #include "cc/kv/prefix_cache.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
+#include <cstring>
 #include <limits>
-#include <ranges>
+#include <mutex>
+#include <shared_mutex>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "cc/base/errors.h"
+#include "cc/kv/block_refs.h"
 
 namespace servecore::kv {
 namespace {
 
-constexpr std::size_t kFewestBuckets = 16;
+constexpr std::int32_t kNone = PrefixTree::kNone;
+using Queue = PrefixTree::Queue;
+using Int32Limits = std::numeric_limits<std::int32_t>;
 
 std::shared_ptr<BlockPool> CheckedPool(std::shared_ptr<BlockPool> pool) {
   if (pool == nullptr) {
@@ -27,19 +33,51 @@ std::shared_ptr<BlockPool> CheckedPool(std::shared_ptr<BlockPool> pool) {
 }
 
 PrefixCacheOptions CheckedOptions(PrefixCacheOptions options) {
-  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
-  if (options.block_size < 1 || options.block_size > kLargest) {
+  if (options.block_size < 1 || options.block_size > Int32Limits::max()) {
     throw std::invalid_argument(StrCat("block_size is ", options.block_size,
-                                       "; allowed are 1 to ", kLargest));
+                                       "; allowed are 1 to ",
+                                       Int32Limits::max()));
   }
+  if (options.max_events < 0) {
+    throw std::invalid_argument(StrCat("max_events is ", options.max_events,
+                                       "; allowed are 0 and more"));
+  }
+  KeyOf(options.policy, {}, 0);
   return options;
+}
+
+bool CountsHits(EvictionPolicy policy) {
+  return policy == EvictionPolicy::kLfu || policy == EvictionPolicy::kSlru;
+}
+
+std::int32_t CheckedPriority(std::int64_t priority) {
+  if (priority < Int32Limits::min() || priority > Int32Limits::max()) {
+    throw std::invalid_argument(StrCat("priority is ", priority,
+                                       "; allowed are ", Int32Limits::min(),
+                                       " to ", Int32Limits::max()));
+  }
+  return static_cast<std::int32_t>(priority);
 }
 
 // The first `num_needed` ids, each of them one of the pool's.
 std::vector<std::int32_t> CheckedIds(const IntSpan& block_ids,
                                      std::int64_t num_needed,
                                      std::int32_t num_blocks) {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(num_needed));
+  const auto n = static_cast<std::size_t>(num_needed);
+  std::vector<std::int32_t> ids;
+  const auto* const narrow = std::get_if<StridedSpan<std::int32_t>>(&block_ids);
+  if (narrow != nullptr && narrow->contiguous()) {
+    ids.assign(narrow->data, narrow->data + n);
+    // No exit from the loop, so that the compiler can make vectors of it.
+    std::int32_t lowest = 0;
+    std::int32_t highest = -1;
+    for (const std::int32_t id : ids) {
+      lowest = std::min(lowest, id);
+      highest = std::max(highest, id);
+    }
+    if (lowest >= 0 && highest < num_blocks) return ids;
+  }
+  ids.resize(n);
   std::visit(
       [&ids, num_needed, num_blocks](const auto& span) {
         for (std::int64_t i = 0; i < num_needed; ++i) {
@@ -57,176 +95,337 @@ std::vector<std::int32_t> CheckedIds(const IntSpan& block_ids,
   return ids;
 }
 
-// All or nothing.
-template <class Iterator>
-void RetainAllGuarded(BlockPool::Transaction& transaction, Iterator begin,
-                      Iterator end) {
-  Iterator next = begin;
-  try {
-    for (; next != end; ++next) transaction.RetainGuarded(*next);
-  } catch (...) {
-    while (next != begin) transaction.ReleaseGuarded(*--next);
-    throw;
-  }
+bool SameIds(const std::vector<std::int32_t>& ids, const IntSpan& block_ids) {
+  return std::visit(
+      [&ids](const auto& span) {
+        if (span.contiguous()) {
+          return std::equal(ids.begin(), ids.end(), span.data);
+        }
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+          if (span[static_cast<std::int64_t>(i)] != ids[i]) return false;
+        }
+        return true;
+      },
+      block_ids);
+}
+
+[[noreturn]] void ThrowChanged(const char* what) {
+  throw std::runtime_error(
+      StrCat(what,
+             " changed while insert read them; give an array that nobody "
+             "writes to during the call"));
+}
+
+[[noreturn]] void ThrowFree(std::int64_t i, std::int32_t block) {
+  throw std::logic_error(StrCat("block_ids[", i, "] is block ", block,
+                                ", which is free in the pool; insert it while "
+                                "it is allocated"));
 }
 
 [[noreturn]] void ThrowBroken(const std::string& what) {
   throw std::logic_error("PrefixCache is corrupt: " + what);
 }
 
+// One part of an array of tokens.
+IntSpan Part(const IntSpan& tokens, std::int64_t begin, std::int64_t n) {
+  return std::visit(
+      [begin, n]<class Token>(const StridedSpan<Token>& span) -> IntSpan {
+        return StridedSpan<Token>(span.data + begin * span.stride, n,
+                                  span.stride);
+      },
+      tokens);
+}
+
 }  // namespace
 
-EvictionPolicy EvictionPolicyFromName(std::string_view name) {
-  if (name == "lru") return EvictionPolicy::kLru;
-  throw std::invalid_argument(
-      StrCat("eviction policy is '", name, "'; allowed is 'lru'"));
-}
-
-std::string_view EvictionPolicyName(EvictionPolicy policy) {
-  switch (policy) {
-    case EvictionPolicy::kLru:
-      return "lru";
+// The ids that an Insert names, each of which may be named once.
+//
+// Lifetime: forgets the names at its end, unless they were kept as cached.
+class PrefixCache::NamedBlocks {
+ public:
+  NamedBlocks(std::vector<std::uint8_t>& known,
+              std::span<const std::int32_t> ids)
+      : known_(known), ids_(ids) {
+    const auto highest = static_cast<std::size_t>(std::ranges::max(ids));
+    if (highest >= known_.size()) {
+      known_.resize(std::max(highest + 1, 2 * known_.size()));
+    }
   }
-  throw std::invalid_argument(StrCat("eviction policy is number ",
-                                     static_cast<int>(policy),
-                                     "; allowed is kLru"));
-}
-
-PrefixMatch::PrefixMatch(PrefixMatch&& other) noexcept
-    : pool_(std::move(other.pool_)),
-      num_tokens_(std::exchange(other.num_tokens_, 0)),
-      block_ids_(std::exchange(other.block_ids_, {})) {}
-
-PrefixMatch& PrefixMatch::operator=(PrefixMatch&& other) noexcept {
-  if (this != &other) {
-    Release();
-    pool_ = std::move(other.pool_);
-    num_tokens_ = std::exchange(other.num_tokens_, 0);
-    block_ids_ = std::exchange(other.block_ids_, {});
+  NamedBlocks(const NamedBlocks&) = delete;
+  NamedBlocks& operator=(const NamedBlocks&) = delete;
+  ~NamedBlocks() {
+    for (const std::int32_t id : duplicates_) known_[id] = 0;
+    for (std::size_t i = begin_; i < end_; ++i) known_[ids_[i]] = 0;
   }
-  return *this;
-}
 
-PrefixMatch::~PrefixMatch() { Release(); }
+  // ids[i], a caller's block for a place that another holds.
+  void NameDuplicate(std::size_t i, std::vector<std::int32_t>& duplicates) {
+    duplicates_ = duplicates;
+    if (known_[ids_[i]] != 0) Refuse(i);
+    duplicates.push_back(ids_[i]);
+    duplicates_ = duplicates;
+    known_[ids_[i]] = kNamed;
+  }
 
-void PrefixMatch::Release() noexcept {
-  // The last owner of the pool may be this one, so the pool has to outlive the
-  // transaction on it.
-  const std::shared_ptr<BlockPool> pool = std::exchange(pool_, nullptr);
-  if (pool == nullptr || block_ids_.empty()) return;
-  BlockPool::Transaction transaction(*pool);
-  for (const std::int32_t block : block_ids_) transaction.ReleaseGuarded(block);
-}
+  // All ids from `begin` on, for places of their own. They are known as cached
+  // from here on.
+  void NameFrom(std::size_t begin) {
+    begin_ = end_ = begin;
+    std::uint8_t* const known = known_.data();
+    while (end_ < ids_.size()) {
+      if (end_ + 16 <= ids_.size()) {
+        const std::int32_t lowest = RunOf16(&ids_[end_], known_.size());
+        if (lowest >= 0 && AllZero16(known + lowest)) {
+          std::fill_n(known + lowest, 16, kCached);
+          end_ += 16;
+          continue;
+        }
+      }
+      std::uint8_t& of_id = known[ids_[end_]];
+      if (of_id != 0) [[unlikely]] {
+        Refuse(end_);
+      }
+      of_id = kCached;
+      ++end_;
+    }
+  }
+
+  // The ids of NameFrom stay known as cached.
+  void Keep() noexcept { begin_ = end_; }
+
+ private:
+  static bool AllZero16(const std::uint8_t* known) {
+    std::uint64_t halves[2];
+    std::memcpy(halves, known, sizeof halves);
+    return (halves[0] | halves[1]) == 0;
+  }
+
+  [[noreturn]] void Refuse(std::size_t i) const {
+    const auto named = ids_.subspan(begin_, end_ - begin_);
+    const bool named_before = known_[ids_[i]] == kNamed ||
+                              std::ranges::find(named, ids_[i]) != named.end();
+    throw std::invalid_argument(
+        StrCat("block_ids[", i, "] is block ", ids_[i],
+               named_before
+                   ? ", which is named before; each place needs a block of its "
+                     "own"
+                   : ", which is cached under other tokens; a block can be "
+                     "cached at one place only"));
+  }
+
+  std::vector<std::uint8_t>& known_;
+  const std::span<const std::int32_t> ids_;
+  std::span<const std::int32_t> duplicates_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
 
 PrefixCache::PrefixCache(std::shared_ptr<BlockPool> pool,
                          PrefixCacheOptions options)
     : pool_(CheckedPool(std::move(pool))),
       options_(CheckedOptions(options)),
-      tokens_(options_.block_size) {}
+      tree_(options_.block_size, CountsHits(options_.policy)),
+      events_(options_.max_events) {}
 
 PrefixCache::~PrefixCache() { DropAll(); }
 
 PrefixMatch PrefixCache::Match(const IntSpan& tokens, std::string_view ns) {
-  TokenReader reader(tokens, options_.block_size);
-  std::vector<std::int32_t> blocks;
+  PrefixTree::Path path;
+  const auto shared_blocks = std::make_shared<std::vector<std::int32_t>>();
+  std::vector<std::int32_t>& blocks = *shared_blocks;
 
-  const std::lock_guard lock(mutex_);
-  const std::int32_t root = FindRoot(ns);
+  const std::shared_lock tree_lock(tree_mutex_);
+  const std::int32_t root = tree_.FindRoot(ns);
   if (root != kNone) {
-    std::int32_t parent = RootCode(root);
-    for (std::int64_t i = 0; i < reader.num_blocks(); ++i) {
-      const TokenBlock block_tokens = reader.Read(i);
-      parent = FindChild(parent, Hash(parent, block_tokens), block_tokens);
-      if (parent == kNone) break;
-      blocks.push_back(parent);
+    path.reserve(8);
+    const std::int64_t num_found =
+        tree_.Find(root, tokens, Size(tokens) / options_.block_size, path);
+    blocks.reserve(static_cast<std::size_t>(num_found));
+    for (const PrefixTree::Step& step : path) {
+      const std::int32_t* const ids = tree_.ids(step.node).data();
+      blocks.insert(blocks.end(), ids, ids + step.num_blocks);
     }
-  }
-  {
-    BlockPool::Transaction transaction(*pool_);
-    RetainAllGuarded(transaction, blocks.begin(), blocks.end());
-  }
-  for (const std::int32_t block : std::views::reverse(blocks)) {
-    RemoveFromOrder(block);
-    AddAsNewest(block);
   }
   const std::int64_t num_tokens =
       static_cast<std::int64_t>(blocks.size()) * options_.block_size;
+
+  const std::lock_guard use_lock(use_mutex_);
+  if (!blocks.empty()) {
+    tree_.ReserveMark();
+    BlockPool::Transaction(*pool_).RetainGuarded(blocks);
+    tree_.Touch(path, {.hits = 1, .last_use = ++clock_});
+  }
   ++stats_.queries;
   stats_.query_tokens += Size(tokens);
   stats_.hit_tokens += num_tokens;
-  return {pool_, num_tokens, std::move(blocks)};
+  return {pool_, num_tokens, shared_blocks};
+}
+
+std::vector<PrefixMatch> PrefixCache::MatchMany(
+    const IntSpan& tokens, const IntSpan& offsets,
+    std::span<const std::string_view> namespaces) {
+  const std::int64_t num_offsets = Size(offsets);
+  if (num_offsets == 0) {
+    throw std::invalid_argument(
+        "offsets is empty; it has one element more than there are requests");
+  }
+  std::vector<std::int64_t> bounds;
+  bounds.reserve(static_cast<std::size_t>(num_offsets));
+  std::visit(
+      [&bounds, &tokens](const auto& span) {
+        for (std::int64_t i = 0; i < span.size; ++i) {
+          const std::int64_t lowest = i == 0 ? 0 : bounds.back();
+          if (span[i] < lowest || span[i] > Size(tokens)) {
+            throw std::invalid_argument(StrCat("offsets[", i, "] is ", span[i],
+                                               "; allowed are ", lowest, " to ",
+                                               Size(tokens)));
+          }
+          bounds.push_back(span[i]);
+        }
+      },
+      offsets);
+  const std::size_t num_requests = bounds.size() - 1;
+  if (namespaces.size() != 1 && namespaces.size() != num_requests) {
+    throw std::invalid_argument(
+        StrCat("there are ", namespaces.size(), " namespaces for ",
+               num_requests, " requests; give one for all or one for each"));
+  }
+  std::vector<PrefixMatch> matches;
+  matches.reserve(num_requests);
+  for (std::size_t i = 0; i < num_requests; ++i) {
+    matches.push_back(Match(Part(tokens, bounds[i], bounds[i + 1] - bounds[i]),
+                            namespaces[namespaces.size() == 1 ? 0 : i]));
+  }
+  return matches;
 }
 
 InsertResult PrefixCache::Insert(const IntSpan& tokens,
                                  const IntSpan& block_ids, std::string_view ns,
-                                 std::int64_t /*priority*/) {
-  TokenReader reader(tokens, options_.block_size);
-  if (Size(block_ids) < reader.num_blocks()) {
-    throw std::invalid_argument(StrCat(
-        "block_ids has ", Size(block_ids), " elements, but ", Size(tokens),
-        " tokens fill ", reader.num_blocks(), " blocks of ",
-        options_.block_size, "; give one id for each of these"));
+                                 std::int64_t priority) {
+  const std::int32_t rank = CheckedPriority(priority);
+  const std::int64_t num_blocks = Size(tokens) / options_.block_size;
+  if (Size(block_ids) < num_blocks) {
+    throw std::invalid_argument(
+        StrCat("block_ids has ", Size(block_ids), " elements, but ",
+               Size(tokens), " tokens fill ", num_blocks, " blocks of ",
+               options_.block_size, "; give one id for each of these"));
   }
   const std::vector<std::int32_t> ids =
-      CheckedIds(block_ids, reader.num_blocks(), pool_->num_blocks());
+      CheckedIds(block_ids, num_blocks, pool_->num_blocks());
   if (ids.empty()) return {};
 
-  const std::lock_guard lock(mutex_);
-  ReserveFor(ids);
-  CheckNamedOnce(ids);
-  const std::int32_t root = FindOrAddRoot(ns);
+  InsertResult result;
+  PrefixTree::Path path;
+  PrefixTree::Branch branch;
+  std::int32_t root = kNone;
+  const std::unique_lock lock(tree_mutex_);
   try {
-    Path path = PreparePath(reader, ids, root);
-    const auto num_found = static_cast<std::ptrdiff_t>(path.num_found);
-    {
-      BlockPool::Transaction transaction(*pool_);
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (transaction.RefCount(ids[i]) == 0) {
-          throw std::logic_error(StrCat("block_ids[", i, "] is block ", ids[i],
-                                        ", which is free in the pool; insert "
-                                        "it while it is allocated"));
-        }
-      }
-      RetainAllGuarded(transaction, path.blocks.begin() + num_found,
-                       path.blocks.end());
+    root = tree_.FindOrAddRoot(ns);
+    const std::int64_t num_found = tree_.Find(root, tokens, num_blocks, path);
+    const auto new_ids =
+        std::span(ids).subspan(static_cast<std::size_t>(num_found));
+    NamedBlocks named(known_, ids);
+    FindDuplicates(path, ids, named, result.duplicates);
+    named.NameFrom(static_cast<std::size_t>(num_found));
+    if (new_ids.empty()) {
+      tree_.ReserveMark();
+    } else {
+      branch = tree_.Prepare(tokens, ids, num_found);
     }
+    heap_.Reserve(static_cast<std::size_t>(tree_.num_slots()));
+    parked_.reserve(static_cast<std::size_t>(tree_.num_slots()));
+    events_.Reserve(static_cast<std::int64_t>(new_ids.size()));
+    if (!tree_.HoldsSame(branch, tokens, num_found)) ThrowChanged("tokens");
+    if (!SameIds(ids, block_ids)) ThrowChanged("block_ids");
+    RetainInPool(ids, num_found, result.duplicates);
 
     // From here on nothing can fail.
-    for (std::size_t i = path.num_found; i < path.blocks.size(); ++i) {
-      Link(path.blocks[i], i == 0 ? RootCode(root) : path.blocks[i - 1]);
+    const std::uint64_t now = ++clock_;
+    if (!branch.empty()) {
+      const std::int32_t parent =
+          num_found == 0 ? -1
+                         : tree_.ids(path.back().node)[static_cast<std::size_t>(
+                               path.back().num_blocks - 1)];
+      tree_.Attach(root, path, branch, now, rank);
+      PushLeaf(branch.back());
+      named.Keep();
+      events_.AddStored(new_ids, parent);
     }
-    for (std::size_t i = path.blocks.size(); i-- > 0;) {
-      if (i < path.num_found) RemoveFromOrder(path.blocks[i]);
-      AddAsNewest(path.blocks[i]);
-    }
-    const auto num_new =
-        static_cast<std::int64_t>(path.blocks.size() - path.num_found);
+    tree_.Touch(path, {.hits = 0, .last_use = now, .priority = rank});
+    const auto num_new = static_cast<std::int64_t>(new_ids.size());
+    result.num_new_tokens = num_new * options_.block_size;
     stats_.num_cached_blocks += num_new;
     stats_.inserted_blocks += num_new;
     stats_.duplicate_blocks +=
-        static_cast<std::int64_t>(path.duplicates.size());
-    return {.num_new_tokens = num_new * options_.block_size,
-            .duplicates = std::move(path.duplicates)};
+        static_cast<std::int64_t>(result.duplicates.size());
   } catch (...) {
-    DropRootIfEmpty(root);
+    tree_.Discard(branch);
+    if (root != kNone) tree_.DropRootIfEmpty(root);
+    throw;
+  }
+  return result;
+}
+
+// Of the ids given for blocks that the cache has, those that are not its own.
+void PrefixCache::FindDuplicates(const PrefixTree::Path& path,
+                                 std::span<const std::int32_t> ids,
+                                 NamedBlocks& named,
+                                 std::vector<std::int32_t>& duplicates) {
+  std::size_t i = 0;
+  for (const PrefixTree::Step& step : path) {
+    const auto n = static_cast<std::size_t>(step.num_blocks);
+    const auto kept = tree_.ids(step.node).first(n);
+    if (!std::ranges::equal(kept, ids.subspan(i, n))) {
+      for (std::size_t j = 0; j < n; ++j) {
+        if (kept[j] == ids[i + j]) continue;
+        named.NameDuplicate(i + j, duplicates);
+      }
+    }
+    i += n;
+  }
+}
+
+// Takes the cache's references on ids[num_found ..]; all other ids have to be
+// in use as well. All or nothing.
+void PrefixCache::RetainInPool(std::span<const std::int32_t> ids,
+                               std::int64_t num_found,
+                               std::span<const std::int32_t> duplicates) {
+  BlockPool::Transaction transaction(*pool_);
+  const auto new_ids = ids.subspan(static_cast<std::size_t>(num_found));
+  const auto throw_if_free = [&](std::span<const std::int32_t> some) {
+    for (const std::int32_t id : some) {
+      if (transaction.RefCount(id) > 0) continue;
+      ThrowFree(std::ranges::find(ids, id) - ids.begin(), id);
+    }
+  };
+  throw_if_free(duplicates);
+  try {
+    transaction.RetainCached(new_ids);
+  } catch (const std::overflow_error&) {
+    throw;
+  } catch (const std::logic_error&) {
+    throw_if_free(new_ids);
     throw;
   }
 }
 
 std::optional<std::vector<std::int32_t>> PrefixCache::Allocate(std::int64_t n) {
-  const std::lock_guard lock(mutex_);
-  BlockPool::Transaction transaction(*pool_);
-  std::optional<std::vector<std::int32_t>> blocks = transaction.Allocate(n);
+  std::optional<std::vector<std::int32_t>> blocks = pool_->Allocate(n);
   if (blocks.has_value()) return blocks;
 
+  const std::unique_lock lock(tree_mutex_);
+  BlockPool::Transaction transaction(*pool_);
   const std::int64_t num_missing = n - transaction.num_free();
-  if (num_missing > stats_.num_cached_blocks) return std::nullopt;
-  const std::vector<std::int32_t> victims =
-      FindVictims(transaction, num_missing);
-  if (static_cast<std::int64_t>(victims.size()) < num_missing) {
-    return std::nullopt;
+  if (num_missing > 0) {
+    if (num_missing > transaction.num_idle()) return std::nullopt;
+    Plan plan;
+    PlanFor(transaction, num_missing, plan);
+    if (static_cast<std::int64_t>(plan.victims.size()) < num_missing) {
+      Undo(plan);
+      return std::nullopt;
+    }
+    Finish(transaction, plan);
   }
-  Evict(transaction, victims);
   return transaction.Allocate(n);
 }
 
@@ -235,235 +434,164 @@ std::int64_t PrefixCache::Evict(std::int64_t n) {
     throw std::invalid_argument(
         StrCat("cannot evict ", n, " blocks; allowed is 0 or more"));
   }
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(tree_mutex_);
   BlockPool::Transaction transaction(*pool_);
-  const std::vector<std::int32_t> victims =
-      FindVictims(transaction, std::min(n, stats_.num_cached_blocks));
-  Evict(transaction, victims);
-  return static_cast<std::int64_t>(victims.size());
+  Plan plan;
+  PlanFor(transaction, std::min(n, transaction.num_idle()), plan);
+  Finish(transaction, plan);
+  return static_cast<std::int64_t>(plan.victims.size());
 }
 
-void PrefixCache::Reset() {
-  const std::lock_guard lock(mutex_);
-  DropAll();
+EvictionKey PrefixCache::KeyOfNode(std::int32_t node) const {
+  const PrefixTree::Node& n = tree_.node(node);
+  return KeyOf(options_.policy, n.use, n.inserted);
 }
 
-PrefixCacheStats PrefixCache::stats() const {
-  const std::lock_guard lock(mutex_);
-  PrefixCacheStats stats = stats_;
-  stats.num_namespaces = static_cast<std::int64_t>(root_of_namespace_.size());
-  return stats;
+void PrefixCache::PushLeaf(std::int32_t node) noexcept {
+  tree_.node(node).queue = Queue::kHeap;
+  heap_.Push(KeyOfNode(node), node);
 }
 
-bool PrefixCache::IsCached(std::int32_t block) const {
-  return static_cast<std::size_t>(block) < nodes_.size() &&
-         nodes_[block].cached;
-}
-
-std::int32_t PrefixCache::FindRoot(std::string_view ns) const {
-  const auto found = root_of_namespace_.find(ns);
-  return found == root_of_namespace_.end() ? kNone : found->second;
-}
-
-std::int32_t PrefixCache::FindOrAddRoot(std::string_view ns) {
-  const std::int32_t found = FindRoot(ns);
-  if (found != kNone) return found;
-  if (unused_roots_.empty()) {
-    roots_.emplace_back();
-    // So that giving a root back never needs memory.
-    unused_roots_.reserve(roots_.capacity());
-    unused_roots_.push_back(static_cast<std::int32_t>(roots_.size() - 1));
-  }
-  const std::int32_t root = unused_roots_.back();
-  std::string name(ns);
-  root_of_namespace_.emplace(name, root);
-  roots_[root] = {.name = std::move(name)};
-  unused_roots_.pop_back();
-  return root;
-}
-
-void PrefixCache::DropRootIfEmpty(std::int32_t root) noexcept {
-  if (roots_[root].num_children > 0) return;
-  root_of_namespace_.erase(root_of_namespace_.find(roots_[root].name));
-  unused_roots_.push_back(root);
-}
-
-std::uint64_t PrefixCache::Hash(std::int32_t parent,
-                                const TokenBlock& tokens) const {
-  return HashTokens(tokens, options_.block_size,
-                    static_cast<std::uint32_t>(parent));
-}
-
-std::int32_t PrefixCache::FindChild(std::int32_t parent, std::uint64_t hash,
-                                    const TokenBlock& tokens) const {
-  if (buckets_.empty()) return kNone;
-  std::int32_t block = buckets_[hash & (buckets_.size() - 1)];
-  while (block != kNone) {
-    const Node& node = nodes_[block];
-    if (node.hash == hash && node.parent == parent &&
-        tokens_.Equals(block, tokens)) {
-      break;
+// Parked leaves that nobody else holds any more wait in the heap again.
+void PrefixCache::Unpark(const BlockPool::Transaction& transaction) noexcept {
+  std::erase_if(parked_, [&](std::int32_t node) {
+    if (tree_.node(node).num_children > 0) {
+      tree_.node(node).queue = Queue::kNowhere;
+      return true;
     }
-    block = node.next_in_bucket;
-  }
-  return block;
+    if (!transaction.IsIdle(tree_.ids(node).back())) return false;
+    PushLeaf(node);
+    return true;
+  });
 }
 
-void PrefixCache::ReserveFor(const std::vector<std::int32_t>& ids) {
-  const auto highest = static_cast<std::size_t>(std::ranges::max(ids));
-  if (highest >= nodes_.size()) nodes_.resize(highest + 1);
-
-  const std::size_t num_entries =
-      static_cast<std::size_t>(stats_.num_cached_blocks) + ids.size();
-  if (num_entries <= buckets_.size()) return;
-  std::vector<std::int32_t> buckets(
-      std::max(kFewestBuckets, std::bit_ceil(num_entries)), kNone);
-  for (std::int32_t block = oldest_; block != kNone;
-       block = nodes_[block].newer) {
-    Node& node = nodes_[block];
-    std::int32_t& bucket = buckets[node.hash & (buckets.size() - 1)];
-    node.next_in_bucket = std::exchange(bucket, block);
-  }
-  buckets_ = std::move(buckets);
-}
-
-void PrefixCache::CheckNamedOnce(const std::vector<std::int32_t>& ids) {
-  ++num_inserts_;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (std::exchange(nodes_[ids[i]].named_in, num_inserts_) == num_inserts_) {
-      throw std::invalid_argument(StrCat("block_ids[", i, "] is block ", ids[i],
-                                         ", which is named before; each place "
-                                         "needs a block of its own"));
+// Chooses up to n victims in the order of eviction and shrinks the tree as if
+// they were gone.
+void PrefixCache::PlanFor(const BlockPool::Transaction& transaction,
+                          std::int64_t n, Plan& plan) {
+  plan.victims.reserve(static_cast<std::size_t>(n));
+  // Each step of the loop that shrinks a node ends a run of blocks used alike
+  // or finds one held; so there are no more of them than victims.
+  plan.shrunk.reserve(static_cast<std::size_t>(n));
+  events_.Reserve(n);
+  Unpark(transaction);
+  auto num_left = n;
+  while (num_left > 0 && !heap_.empty()) {
+    const EvictionHeap::Entry entry = heap_.Pop();
+    PrefixTree::Node& node = tree_.node(entry.node);
+    node.queue = Queue::kNowhere;
+    if (node.num_children > 0) continue;
+    if (KeyOfNode(entry.node) != entry.key) {
+      PushLeaf(entry.node);
+      continue;
     }
-  }
-}
-
-// Tokens and hashes are written to the places of blocks that are not cached,
-// where nobody looks until they are linked.
-PrefixCache::Path PrefixCache::PreparePath(TokenReader& reader,
-                                           const std::vector<std::int32_t>& ids,
-                                           std::int32_t root) {
-  Path path;
-  path.blocks.reserve(ids.size());
-  std::int32_t parent = RootCode(root);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int32_t id = ids[i];
-    const TokenBlock block_tokens = reader.Read(static_cast<std::int64_t>(i));
-    const std::uint64_t hash = Hash(parent, block_tokens);
-    // What follows a block that is new is new as well.
-    const std::int32_t found =
-        path.num_found == i ? FindChild(parent, hash, block_tokens) : kNone;
-    if (found != id && IsCached(id)) {
-      throw std::invalid_argument(
-          StrCat("block_ids[", i, "] is block ", id,
-                 ", which is cached under other tokens; a block can be cached "
-                 "at one place only"));
+    const std::span<const std::int32_t> ids = tree_.ids(entry.node);
+    const auto most = static_cast<std::int32_t>(
+        std::min<std::int64_t>(num_left, tree_.TailLength(entry.node)));
+    std::int32_t num_idle = 0;
+    while (num_idle < most &&
+           transaction.IsIdle(ids[ids.size() - 1 - num_idle])) {
+      plan.victims.push_back(ids[ids.size() - 1 - num_idle]);
+      ++num_idle;
     }
-    if (found == kNone) {
-      tokens_.Store(id, block_tokens);
-      nodes_[id].hash = hash;
+    if (num_idle > 0) {
+      const PrefixTree::Shrunk shrunk = tree_.Shrink(entry.node, num_idle);
+      plan.shrunk.push_back(shrunk);
+      num_left -= num_idle;
+      if (shrunk.emptied) {
+        const std::int32_t parent = node.parent;
+        if (parent >= 0 && tree_.node(parent).num_children == 0 &&
+            tree_.node(parent).queue == Queue::kNowhere) {
+          PushLeaf(parent);
+        }
+        continue;
+      }
+    }
+    if (num_idle < most) {
+      node.queue = Queue::kParked;
+      parked_.push_back(entry.node);
     } else {
-      ++path.num_found;
-      if (found != id) path.duplicates.push_back(id);
+      PushLeaf(entry.node);
     }
-    parent = found == kNone ? id : found;
-    path.blocks.push_back(parent);
-  }
-  return path;
-}
-
-void PrefixCache::Link(std::int32_t block, std::int32_t parent) noexcept {
-  Node& node = nodes_[block];
-  node.parent = parent;
-  node.num_children = 0;
-  node.cached = true;
-  std::int32_t& bucket = buckets_[node.hash & (buckets_.size() - 1)];
-  node.next_in_bucket = std::exchange(bucket, block);
-  if (parent < 0) {
-    ++roots_[RootCode(parent)].num_children;
-  } else {
-    ++nodes_[parent].num_children;
   }
 }
 
-void PrefixCache::Unlink(std::int32_t block) noexcept {
-  Node& node = nodes_[block];
-  RemoveFromOrder(block);
-  std::int32_t* link = &buckets_[node.hash & (buckets_.size() - 1)];
-  while (*link != block) link = &nodes_[*link].next_in_bucket;
-  *link = node.next_in_bucket;
-  tokens_.Drop(block);
-  node.cached = false;
-  if (node.parent < 0) {
-    const std::int32_t root = RootCode(node.parent);
-    --roots_[root].num_children;
-    DropRootIfEmpty(root);
-  } else {
-    --nodes_[node.parent].num_children;
+void PrefixCache::Undo(const Plan& plan) noexcept {
+  for (std::size_t i = plan.shrunk.size(); i-- > 0;) {
+    tree_.Unshrink(plan.shrunk[i]);
+  }
+  // Keys have fallen back, which the heap does not allow; so it begins anew.
+  heap_.Clear();
+  parked_.clear();
+  for (std::int32_t i = 0; i < tree_.num_slots(); ++i) {
+    PrefixTree::Node& node = tree_.node(i);
+    node.queue = Queue::kNowhere;
+    if (node.num_blocks > 0 && node.num_children == 0) PushLeaf(i);
   }
 }
 
-void PrefixCache::AddAsNewest(std::int32_t block) noexcept {
-  Node& node = nodes_[block];
-  node.older = newest_;
-  node.newer = kNone;
-  (newest_ == kNone ? oldest_ : nodes_[newest_].newer) = block;
-  newest_ = block;
-}
-
-void PrefixCache::RemoveFromOrder(std::int32_t block) noexcept {
-  const Node& node = nodes_[block];
-  (node.older == kNone ? oldest_ : nodes_[node.older].newer) = node.newer;
-  (node.newer == kNone ? newest_ : nodes_[node.newer].older) = node.older;
-}
-
-std::vector<std::int32_t> PrefixCache::FindVictims(
-    const BlockPool::Transaction& transaction, std::int64_t n) {
-  std::vector<std::int32_t> victims;
-  victims.reserve(static_cast<std::size_t>(n));
-  // One pass is enough: children come before their parents, so by the time a
-  // parent is looked at it is known whether all its children go.
-  for (std::int32_t block = oldest_;
-       block != kNone && static_cast<std::int64_t>(victims.size()) < n;
-       block = nodes_[block].newer) {
-    const Node& node = nodes_[block];
-    if (node.num_children > 0 || transaction.RefCount(block) > 1) continue;
-    victims.push_back(block);
-    if (node.parent >= 0) --nodes_[node.parent].num_children;
+void PrefixCache::Finish(BlockPool::Transaction& transaction,
+                         const Plan& plan) {
+  for (const PrefixTree::Shrunk& shrunk : plan.shrunk) {
+    tree_.FinishShrink(shrunk);
   }
-  for (const std::int32_t block : victims) {
-    const std::int32_t parent = nodes_[block].parent;
-    if (parent >= 0) ++nodes_[parent].num_children;
-  }
-  return victims;
-}
-
-void PrefixCache::Evict(BlockPool::Transaction& transaction,
-                        const std::vector<std::int32_t>& victims) {
-  for (const std::int32_t block : victims) {
-    Unlink(block);
-    transaction.ReleaseGuarded(block);
-  }
-  const auto num_evicted = static_cast<std::int64_t>(victims.size());
+  for (const std::int32_t block : plan.victims) known_[block] = 0;
+  transaction.ReleaseCached(plan.victims);
+  const auto num_evicted = static_cast<std::int64_t>(plan.victims.size());
+  events_.AddRemoved(plan.victims);
   stats_.num_cached_blocks -= num_evicted;
   stats_.evicted_blocks += num_evicted;
 }
 
-void PrefixCache::DropAll() {
+void PrefixCache::Reset() {
+  const std::unique_lock lock(tree_mutex_);
+  std::vector<std::int32_t> blocks;
+  blocks.reserve(static_cast<std::size_t>(stats_.num_cached_blocks));
+  for (std::size_t id = known_.size(); id-- > 0;) {
+    if (known_[id] == kCached) blocks.push_back(static_cast<std::int32_t>(id));
+  }
+  events_.Reserve(static_cast<std::int64_t>(blocks.size()));
+  DropAll();
+  events_.AddRemoved(blocks);
+}
+
+void PrefixCache::DropAll() noexcept {
+  tree_.Clear();
+  heap_.Clear();
+  parked_.clear();
   BlockPool::Transaction transaction(*pool_);
-  while (oldest_ != kNone) {
-    const std::int32_t block = oldest_;
-    Unlink(block);
-    transaction.ReleaseGuarded(block);
+  // Descending, so that the lowest is the last that goes back to the pool.
+  for (std::size_t id = known_.size(); id-- > 0;) {
+    if (std::exchange(known_[id], 0) != kCached) continue;
+    const auto block = static_cast<std::int32_t>(id);
+    transaction.ReleaseCached({&block, 1});
   }
   stats_.dropped_blocks += std::exchange(stats_.num_cached_blocks, 0);
 }
 
+CacheEvents PrefixCache::Events() {
+  const std::unique_lock lock(tree_mutex_);
+  return events_.Fetch();
+}
+
+PrefixCacheStats PrefixCache::stats() const {
+  const std::shared_lock tree_lock(tree_mutex_);
+  const std::lock_guard use_lock(use_mutex_);
+  PrefixCacheStats stats = stats_;
+  stats.num_nodes = tree_.num_nodes();
+  stats.num_namespaces = tree_.num_roots();
+  return stats;
+}
+
 void PrefixCache::Check() const {
-  const std::lock_guard lock(mutex_);
-  const std::vector<std::int64_t> ranks = CheckOrder();
-  CheckTable();
-  CheckTree(ranks);
+  const std::unique_lock lock(tree_mutex_);
+  const std::int64_t num_blocks = tree_.Check();
+  if (num_blocks != stats_.num_cached_blocks) {
+    ThrowBroken(StrCat("num_cached_blocks is ", stats_.num_cached_blocks,
+                       ", but the tree has ", num_blocks));
+  }
+  CheckBlocks();
+  CheckQueue();
   const std::int64_t num_left =
       stats_.inserted_blocks - stats_.evicted_blocks - stats_.dropped_blocks;
   if (num_left != stats_.num_cached_blocks) {
@@ -478,114 +606,66 @@ void PrefixCache::Check() const {
   }
 }
 
-// Gives each block's place in the order of use, -1 for those not in it.
-std::vector<std::int64_t> PrefixCache::CheckOrder() const {
-  std::vector<std::int64_t> ranks(nodes_.size(), -1);
-  std::int64_t num_ranked = 0;
-  std::int32_t previous = kNone;
-  for (std::int32_t block = oldest_; block != kNone;
-       block = nodes_[block].newer) {
-    if (!IsCached(block)) {
-      ThrowBroken(
-          StrCat("block ", block, " is in the order of use and not cached"));
-    }
-    if (ranks[block] != -1 || nodes_[block].older != previous) {
-      ThrowBroken(StrCat("the order of use is broken between blocks ", previous,
-                         " and ", block));
-    }
-    ranks[block] = num_ranked++;
-    previous = block;
-  }
-  if (newest_ != previous) {
-    ThrowBroken(StrCat("the order of use ends with block ", previous,
-                       ", but the newest is ", newest_));
-  }
-  const std::int64_t num_cached =
-      std::count_if(nodes_.begin(), nodes_.end(),
-                    [](const Node& node) { return node.cached; });
-  if (num_cached != num_ranked || num_cached != stats_.num_cached_blocks) {
-    ThrowBroken(StrCat(num_cached, " blocks are cached, ", num_ranked,
-                       " in the order of use, and num_cached_blocks is ",
-                       stats_.num_cached_blocks));
-  }
-  return ranks;
-}
-
-void PrefixCache::CheckTable() const {
-  std::int64_t num_entries = 0;
-  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    for (std::int32_t block = buckets_[bucket]; block != kNone;
-         block = nodes_[block].next_in_bucket) {
-      if (!IsCached(block) ||
-          (nodes_[block].hash & (buckets_.size() - 1)) != bucket ||
-          ++num_entries > stats_.num_cached_blocks) {
-        ThrowBroken(StrCat("bucket ", bucket, " of the table holds block ",
-                           block, ", which does not belong there"));
-      }
-    }
-  }
-  if (num_entries != stats_.num_cached_blocks) {
-    ThrowBroken(StrCat("the table has ", num_entries,
-                       " blocks, but num_cached_blocks is ",
-                       stats_.num_cached_blocks));
-  }
-}
-
-void PrefixCache::CheckTree(const std::vector<std::int64_t>& ranks) const {
+// The ids known as cached are those in the tree, each at one place and in use.
+void PrefixCache::CheckBlocks() const {
   const BlockPool::Transaction transaction(*pool_);
-  std::vector<std::int32_t> num_children(nodes_.size());
-  std::vector<std::int64_t> num_root_children(roots_.size());
-  for (std::int32_t block = oldest_; block != kNone;
-       block = nodes_[block].newer) {
-    const Node& node = nodes_[block];
-    if (node.parent < 0) {
-      const auto root = static_cast<std::size_t>(RootCode(node.parent));
-      if (root >= roots_.size()) {
-        ThrowBroken(StrCat("block ", block, " belongs to no namespace"));
+  std::vector<bool> in_tree(known_.size());
+  for (std::int32_t i = 0; i < tree_.num_slots(); ++i) {
+    if (tree_.node(i).num_blocks == 0) continue;
+    for (const std::int32_t block : tree_.ids(i)) {
+      if (static_cast<std::size_t>(block) >= known_.size() ||
+          known_[block] != kCached) {
+        ThrowBroken(StrCat("block ", block, " is in node ", i,
+                           " and not known as cached"));
       }
-      ++num_root_children[root];
-    } else {
-      if (!IsCached(node.parent)) {
-        ThrowBroken(StrCat("block ", block, " continues block ", node.parent,
-                           ", which is not cached"));
+      if (in_tree[block]) {
+        ThrowBroken(StrCat("block ", block, " is in the tree twice"));
       }
-      if (ranks[node.parent] < ranks[block]) {
-        ThrowBroken(StrCat("block ", block, " continues block ", node.parent,
-                           " and was used later than it"));
+      in_tree[block] = true;
+      if (transaction.RefCount(block) < 1) {
+        ThrowBroken(StrCat("block ", block, " is cached and free in the pool"));
       }
-      ++num_children[node.parent];
-    }
-    const TokenBlock block_tokens = tokens_.At(block);
-    if (node.hash != Hash(node.parent, block_tokens) ||
-        FindChild(node.parent, node.hash, block_tokens) != block) {
-      ThrowBroken(StrCat("block ", block, " is not found under its tokens"));
-    }
-    if (transaction.RefCount(block) < 1) {
-      ThrowBroken(StrCat("block ", block, " is cached and free in the pool"));
     }
   }
-  for (std::size_t block = 0; block < nodes_.size(); ++block) {
-    if (nodes_[block].cached &&
-        nodes_[block].num_children != num_children[block]) {
-      ThrowBroken(StrCat("block ", block, " counts ",
-                         nodes_[block].num_children, " children and has ",
-                         num_children[block]));
+  for (std::size_t block = 0; block < known_.size(); ++block) {
+    if (known_[block] != 0 && !in_tree[block]) {
+      ThrowBroken(
+          StrCat("block ", block, " is known as cached and not in the tree"));
     }
   }
-  std::size_t num_used_roots = 0;
-  for (std::size_t root = 0; root < roots_.size(); ++root) {
-    if (num_root_children[root] == 0) continue;
-    ++num_used_roots;
-    if (roots_[root].num_children != num_root_children[root] ||
-        FindRoot(roots_[root].name) != static_cast<std::int32_t>(root)) {
-      ThrowBroken(StrCat("namespace '", roots_[root].name, "' counts ",
-                         roots_[root].num_children, " children and has ",
-                         num_root_children[root]));
+}
+
+// Every leaf waits somewhere, and under a key that is not over its own.
+void PrefixCache::CheckQueue() const {
+  std::vector<Queue> found(static_cast<std::size_t>(tree_.num_slots()),
+                           Queue::kNowhere);
+  const auto add = [this, &found](std::int32_t node, Queue queue) {
+    if (node < 0 || node >= tree_.num_slots() ||
+        tree_.node(node).num_blocks == 0 || found[node] != Queue::kNowhere) {
+      ThrowBroken(
+          StrCat("node ", node, " waits for eviction twice or does not exist"));
+    }
+    found[node] = queue;
+  };
+  for (const EvictionHeap::Entry& entry : heap_.entries()) {
+    add(entry.node, Queue::kHeap);
+    if (tree_.node(entry.node).num_children == 0 &&
+        KeyOfNode(entry.node) < entry.key) {
+      ThrowBroken(
+          StrCat("node ", entry.node, " waits under a key over its own"));
     }
   }
-  if (num_used_roots != root_of_namespace_.size()) {
-    ThrowBroken(StrCat(root_of_namespace_.size(), " namespaces exist, but ",
-                       num_used_roots, " hold blocks"));
+  for (const std::int32_t node : parked_) add(node, Queue::kParked);
+  if (!heap_.IsOrdered()) ThrowBroken("the heap is out of order");
+  for (std::int32_t i = 0; i < tree_.num_slots(); ++i) {
+    const PrefixTree::Node& node = tree_.node(i);
+    if (node.queue != found[i] ||
+        (node.num_blocks > 0 && node.num_children == 0 &&
+         node.queue == Queue::kNowhere)) {
+      ThrowBroken(StrCat("node ", i,
+                         " does not wait for eviction where it "
+                         "says"));
+    }
   }
 }
 

@@ -13,11 +13,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cc/base/int_span.h"
 #include "cc/base/strided_span.h"
+#include "cc/kv/token_buffer.h"
+#include "cc/pybind/constructed.h"
 #include "cc/pybind/dlpack_abi.h"
+#include "cc/pybind/gil.h"
 #include "cc/pybind/scalar_args.h"
 
 namespace py = pybind11;
@@ -361,6 +365,19 @@ RawArray ArrayOwner::OpenDLPack(py::handle value, const char* name,
   return ReadTensor(tensor->dl_tensor, name, kind);
 }
 
+namespace {
+
+kv::TokenBuffer::Snapshot ReadTokenBuffer(py::handle buffer) {
+  py::detail::make_caster<Constructed<kv::TokenBuffer>> caster;
+  caster.load(buffer, false);
+  const auto self =
+      py::detail::cast_op<Constructed<kv::TokenBuffer>>(std::move(caster));
+  const GilReleasedOnWait no_wait;
+  return self->TakeSnapshot();
+}
+
+}  // namespace
+
 IntArrayArg::IntArrayArg(IntArrayHandle array, const char* name) {
   ReadArray(array.value, name);
 }
@@ -376,6 +393,13 @@ IntArrayArg::IntArrayArg(IntArrayOrListHandle array, const char* name,
 }
 
 void IntArrayArg::ReadArray(py::handle array, const char* name) {
+  if (!py::isinstance<py::array>(array) &&
+      py::isinstance<kv::TokenBuffer>(array)) {
+    kv::TokenBuffer::Snapshot snapshot = ReadTokenBuffer(array);
+    span_ = snapshot.span;
+    snapshot_ = std::move(snapshot.owner);
+    return;
+  }
   const RawArray raw = owner_.Open(array, name, kInts);
   if (raw.item_size == sizeof(std::int32_t)) {
     span_ = ViewOrCopy<std::int32_t>(raw, converted32_);

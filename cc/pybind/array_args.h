@@ -31,6 +31,11 @@ struct IntArrayOrListHandle {
       pybind11::detail::const_name("IntArray | Sequence[int]");
   pybind11::handle value;
 };
+struct IntOrIntsHandle {
+  static constexpr auto kSignature =
+      pybind11::detail::const_name("int | IntArray | Sequence[int]");
+  pybind11::handle value;
+};
 struct FloatArrayOrListHandle {
   static constexpr auto kSignature =
       pybind11::detail::const_name("FloatArray | Sequence[float]");
@@ -83,7 +88,7 @@ class ArrayOwner {
   std::unique_ptr<void, void (*)(void*)> export_{nullptr, nullptr};
 };
 
-// A Python argument as an IntSpan.
+// A Python argument as an IntSpan: an array, or a TokenBuffer as it is now.
 //
 // Ownership, Lifetime, GIL: those of ArrayOwner; span() is read without the
 //   GIL.
@@ -106,9 +111,10 @@ class IntArrayArg {
   void ReadArray(pybind11::handle array, const char* name);
 
   ArrayOwner owner_;
+  std::shared_ptr<const void> snapshot_;  // of a TokenBuffer
   std::vector<std::int32_t> converted32_;
   std::vector<std::int64_t> converted64_;
-  IntSpan span_;  // of the owner's memory or of one of the vectors
+  IntSpan span_;  // of the memory of one of these
 };
 
 // A float32 or float64 array as a FloatSpan, a list as one of double.
@@ -145,6 +151,10 @@ template <>
 struct type_caster<servecore::pybind::IntArrayOrListHandle>
     : servecore::pybind::AnyObjectCaster<
           servecore::pybind::IntArrayOrListHandle> {};
+
+template <>
+struct type_caster<servecore::pybind::IntOrIntsHandle>
+    : servecore::pybind::AnyObjectCaster<servecore::pybind::IntOrIntsHandle> {};
 
 template <>
 struct type_caster<servecore::pybind::FloatArrayOrListHandle>

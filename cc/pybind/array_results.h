@@ -9,6 +9,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +32,26 @@ pybind11::array_t<T> ToArray(std::vector<T> values) {
   });
   static_cast<void>(owned.release());
   return pybind11::array_t<T>(size, data, owner);
+}
+
+// A read-only numpy array of memory that has other owners as well.
+//
+// Ownership: the array holds a share in the memory, through a capsule that is
+//   its base.
+// Lifetime, Copies, GIL: those of ToArray.
+template <class T>
+pybind11::array_t<T> ToReadOnlyArray(const T* data, std::int64_t size,
+                                     std::shared_ptr<const void> owner) {
+  using Share = std::shared_ptr<const void>;
+  auto share = std::make_unique<Share>(std::move(owner));
+  pybind11::capsule base(share.get(), [](void* shared) {
+    std::default_delete<Share>()(static_cast<Share*>(shared));
+  });
+  static_cast<void>(share.release());
+  pybind11::array_t<T> array(static_cast<pybind11::ssize_t>(size), data, base);
+  pybind11::detail::array_proxy(array.ptr())->flags &=
+      ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return array;
 }
 
 }  // namespace servecore::pybind

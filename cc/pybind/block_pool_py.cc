@@ -237,9 +237,10 @@ Thread safety: safe; it never changes. O(1).
 constexpr const char* kStatsDoc = R"(A snapshot of the pool in numbers.
 
 Returns:
-  ``num_blocks``, ``num_free``, ``num_used``, ``total_refs`` (all references
-  together) and ``peak_used`` (the highest num_used so far), which are levels,
-  and ``allocated_blocks`` and ``freed_blocks``, which only grow.
+  ``num_blocks``, ``num_free``, ``num_used``, ``num_idle`` (blocks whose only
+  reference is a cache's, which eviction could free), ``total_refs`` (all
+  references together) and ``peak_used`` (the highest num_used so far), which
+  are levels, and ``allocated_blocks`` and ``freed_blocks``, which only grow.
 
 GIL: held, except while it waits for another thread.
 Thread safety: safe; all numbers are of one moment. O(1).
@@ -344,6 +345,7 @@ py::typing::Dict<py::str, py::int_> Stats(PoolSelf self) {
   result["num_blocks"] = stats.num_blocks;
   result["num_free"] = stats.num_free;
   result["num_used"] = stats.num_used;
+  result["num_idle"] = stats.num_idle;
   result["total_refs"] = stats.total_refs;
   result["peak_used"] = stats.peak_used;
   result["allocated_blocks"] = stats.allocated_blocks;

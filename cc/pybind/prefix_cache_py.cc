@@ -13,11 +13,16 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cc/kv/block_pool.h"
+#include "cc/kv/event_log.h"
+#include "cc/kv/eviction_policy.h"
 #include "cc/kv/prefix_cache.h"
+#include "cc/kv/prefix_match.h"
+#include "cc/pybind/any_object_caster.h"
 #include "cc/pybind/array_args.h"
 #include "cc/pybind/array_results.h"
 #include "cc/pybind/constructed.h"
@@ -25,6 +30,22 @@
 #include "cc/pybind/scalar_args.h"
 
 namespace py = pybind11;
+
+namespace servecore::pybind {
+
+// A Python argument, by what a signature shows.
+struct NamespacesHandle {
+  static constexpr auto kSignature =
+      py::detail::const_name("str | Sequence[str]");
+  py::handle value;
+};
+
+}  // namespace servecore::pybind
+
+template <>
+struct pybind11::detail::type_caster<servecore::pybind::NamespacesHandle>
+    : servecore::pybind::AnyObjectCaster<servecore::pybind::NamespacesHandle> {
+};
 
 namespace servecore::pybind {
 namespace {
@@ -48,8 +69,8 @@ class SharedMatch {
 
   bool held() const { return held_.load(std::memory_order_relaxed); }
   std::int64_t num_tokens() const { return match_.num_tokens(); }
-  const std::vector<std::int32_t>& block_ids() const {
-    return match_.block_ids();
+  const std::shared_ptr<const std::vector<std::int32_t>>& block_ids() const {
+    return match_.shared_block_ids();
   }
 
   // Whether it was this call that released it.
@@ -67,6 +88,16 @@ class SharedMatch {
 
 using MatchSelf = Constructed<SharedMatch>;
 
+// kv::CacheEvents as arrays.
+//
+// GIL: held.
+struct EventArrays {
+  py::array_t<bool> is_stored;
+  IdArray block_ids;
+  IdArray parent_ids;
+  std::int64_t num_lost = 0;
+};
+
 constexpr const char* kCacheDoc =
     R"(Which block of a pool holds the keys and values of which token prefix.
 
@@ -74,8 +105,8 @@ Tokens count in whole blocks of ``block_size``; what is left over at the end of 
 sequence is never cached. Tokens are compared, so no hash collision can give a
 wrong block. Equal tokens under two namespaces are strangers.
 
-When room is needed, the least recently used block that nothing continues goes
-first, and never one to which somebody else has a reference.
+When room is needed, blocks that nothing continues go first, in the order of the
+policy, and never one to which somebody else has a reference.
 
 Ownership: the cache holds a reference of its own on each block it keeps.
 Lifetime: the cache keeps its pool alive; a match outlives its cache if need be.
@@ -89,10 +120,16 @@ constexpr const char* kCacheInitDoc = R"(Makes an empty cache on a pool.
 Args:
   pool: where the blocks come from.
   block_size: tokens a block, 1 .. 2**31 - 1.
-  eviction: which block goes first when room is needed: "lru".
+  eviction: which block goes first when room is needed. "lru": the least
+    recently used. "lfu": the one that the fewest lookups found. "slru": one that
+    no lookup found yet before one that was. "fifo": the one inserted first.
+    "priority": the one of the lowest priority. Among equals under "lfu",
+    "slru" and "priority": the least recently used.
+  max_events: how many events may wait for ``events``; 0 or more.
 
 Raises:
-  ValueError: block_size is out of range, or there is no such policy.
+  ValueError: block_size or max_events is out of range, or there is no such
+    policy.
 
 Lifetime: the cache keeps the pool alive.
 GIL: held.
@@ -120,6 +157,27 @@ GIL: released.
 Thread safety: safe while nobody writes to tokens. O(len(tokens)).
 )";
 
+constexpr const char* kMatchManyDoc =
+    R"(``match`` for many requests at once.
+
+Args:
+  tokens: the tokens of all requests.
+  offsets: where each begins: request i has tokens[offsets[i]:offsets[i + 1]].
+  namespace: one for all requests, or a sequence of one for each.
+
+Returns:
+  A match for each request.
+
+Raises:
+  TypeError: tokens or offsets is no array of integers.
+  ValueError: an array has not one dimension, offsets is empty, falls or leaves
+    tokens, or the number of namespaces is another one.
+
+Ownership, Lifetime, Copies: as ``match``.
+GIL: released.
+Thread safety: safe while nobody writes to the arrays. O(len(tokens)).
+)";
+
 constexpr const char* kInsertDoc =
     R"(Caches block_ids[i] under the i-th whole block of tokens.
 
@@ -130,17 +188,20 @@ Args:
   tokens: the tokens whose keys and values the blocks hold, from the first.
   block_ids: at least len(tokens) // block_size blocks that are in use.
   namespace: the adapter or tenant; only the same one finds them again.
-  priority: for policies that rank blocks by it; "lru" does not.
+  priority: for the policy "priority", which evicts the lowest first; int32. A
+    block has the highest of the priorities that it was inserted with.
 
 Returns:
   How many tokens are new to the cache, and the caller's duplicates.
 
 Raises:
   IndexError: an id is no block of the pool.
-  RuntimeError: a block is free in the pool.
+  RuntimeError: a block is free in the pool, or an array was written to during
+    the call.
   TypeError: tokens is no array of integers.
   ValueError: there are fewer ids than whole blocks, a block is named twice or
-    cached at another place already, or an array has not one dimension.
+    cached at another place already, priority is beyond int32, or an array has
+    not one dimension.
 
 Ownership: the cache takes a reference of its own on each block it keeps; the
   caller's references stay the caller's.
@@ -166,6 +227,51 @@ Ownership: the caller owes each block one ``release`` of the pool.
 Copies: the ids, into a list.
 GIL: released while the blocks are taken.
 Thread safety: safe. O(n), and O(1) for each held block passed over.
+)";
+
+constexpr const char* kCacheAllocateArrayDoc =
+    R"(As ``allocate``, giving a numpy int32 array.
+
+Args:
+  n: how many, 0 or more.
+
+Returns:
+  Their ids, shape (n,), or None, and then nothing is evicted, when even that is
+  too few.
+
+Raises:
+  ValueError: n is negative, or more than any pool can have.
+
+Ownership: the caller owes each block one ``release`` of the pool; the array
+  owns its memory.
+Copies: nothing.
+GIL: released.
+Thread safety: safe. O(n).
+)";
+
+constexpr const char* kEventsDoc =
+    R"(Gives what happened to blocks since the last call, in order.
+
+Blocks are stored by ``insert`` and removed by ``allocate``, ``evict`` and
+``reset``. At most max_events wait for this call; when there would be more, all
+that wait are dropped and counted.
+
+Returns:
+  The events, as arrays.
+
+Ownership: the arrays own their memory.
+Copies: nothing.
+GIL: released.
+Thread safety: safe; each event is given once. O(1).
+)";
+
+constexpr const char* kEventsClassDoc =
+    R"(Blocks stored in a cache and removed from it, in order.
+
+Three arrays of one length, and how many events were lost before them.
+
+Ownership: plain values; they hold no reference on any block.
+Thread safety: it never changes.
 )";
 
 constexpr const char* kEvictDoc = R"(Evicts up to n blocks.
@@ -194,10 +300,11 @@ Thread safety: safe. O(cached blocks).
 constexpr const char* kCacheStatsDoc = R"(A snapshot of the cache in numbers.
 
 Returns:
-  ``num_cached_blocks`` and ``num_namespaces``, which are levels, and
-  ``queries``, ``query_tokens``, ``hit_tokens`` (of ``match``),
-  ``inserted_blocks``, ``duplicate_blocks``, ``evicted_blocks`` and
-  ``dropped_blocks`` (by ``reset``), which only grow.
+  ``num_cached_blocks``, ``num_nodes`` (runs of blocks without a branch) and
+  ``num_namespaces``, which are levels, and ``queries``, ``query_tokens``,
+  ``hit_tokens`` (of ``match`` and ``match_many``), ``inserted_blocks``,
+  ``duplicate_blocks``, ``evicted_blocks`` and ``dropped_blocks`` (by
+  ``reset``), which only grow.
 
 GIL: held, except while it waits for another thread.
 Thread safety: safe; all numbers are of one moment. O(1).
@@ -258,9 +365,9 @@ constexpr const char* kNumTokensDoc =
 constexpr const char* kBlockIdsDoc =
     R"(The blocks found, in the order of their tokens: a numpy int32 array.
 
-Ownership: each array owns its memory; writing to one changes nothing here.
+Ownership: the array shares its memory with the match, so it is read-only.
 Lifetime: it outlives the match, but protects no block by itself.
-Copies: the ids, at each access.
+Copies: nothing.
 )";
 
 constexpr const char* kInsertResultDoc =
@@ -285,13 +392,14 @@ Copies: the ids, at each access.
 )";
 
 std::shared_ptr<PrefixCache> Make(Constructed<kv::BlockPool> pool,
-                                  IntHandle block_size,
-                                  const py::str& eviction) {
+                                  IntHandle block_size, const py::str& eviction,
+                                  IntHandle max_events) {
   return std::make_shared<PrefixCache>(
       pool.Share(),
       kv::PrefixCacheOptions{
           .block_size = ReadCount(block_size, "block_size"),
-          .policy = kv::EvictionPolicyFromName(std::string(eviction))});
+          .policy = kv::EvictionPolicyFromName(std::string(eviction)),
+          .max_events = ReadCount(max_events, "max_events")});
 }
 
 std::unique_ptr<SharedMatch> Match(CacheSelf self, IntArrayHandle tokens,
@@ -300,6 +408,42 @@ std::unique_ptr<SharedMatch> Match(CacheSelf self, IntArrayHandle tokens,
   const std::string name = name_space;
   const GilReleased released;
   return std::make_unique<SharedMatch>(self->Match(tokens_arg.span(), name));
+}
+
+std::vector<std::string> ReadNamespaces(py::handle namespaces) {
+  if (py::isinstance<py::str>(namespaces)) {
+    return {namespaces.cast<std::string>()};
+  }
+  if (PySequence_Check(namespaces.ptr()) == 0) {
+    throw py::type_error(
+        "namespace: expected a str or a sequence of str, got " +
+        Describe(namespaces));
+  }
+  std::vector<std::string> names;
+  for (const py::handle name : namespaces) {
+    if (!py::isinstance<py::str>(name)) {
+      throw py::type_error("namespace[" + std::to_string(names.size()) +
+                           "]: expected a str, got " + Describe(name));
+    }
+    names.push_back(name.cast<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::unique_ptr<SharedMatch>> MatchMany(
+    CacheSelf self, IntArrayHandle tokens, IntArrayOrListHandle offsets,
+    NamespacesHandle namespaces) {
+  const IntArrayArg tokens_arg(tokens, "tokens");
+  const IntArrayArg offsets_arg(offsets, "offsets");
+  const std::vector<std::string> names = ReadNamespaces(namespaces.value);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const GilReleased released;
+  std::vector<std::unique_ptr<SharedMatch>> matches;
+  for (kv::PrefixMatch& match :
+       self->MatchMany(tokens_arg.span(), offsets_arg.span(), views)) {
+    matches.push_back(std::make_unique<SharedMatch>(std::move(match)));
+  }
+  return matches;
 }
 
 InsertResult Insert(CacheSelf self, IntArrayHandle tokens,
@@ -317,6 +461,26 @@ std::optional<std::vector<std::int32_t>> Allocate(CacheSelf self, IntHandle n) {
   const std::int64_t count = ReadCount(n, "n");
   const GilReleased released;
   return self->Allocate(count);
+}
+
+std::optional<IdArray> AllocateArray(CacheSelf self, IntHandle n) {
+  std::optional<std::vector<std::int32_t>> ids = Allocate(self, n);
+  if (!ids) return std::nullopt;
+  return ToArray(*std::move(ids));
+}
+
+EventArrays Events(CacheSelf self) {
+  kv::CacheEvents events;
+  {
+    const GilReleased released;
+    events = self->Events();
+  }
+  // numpy's bool is a byte of 0 or 1.
+  return {
+      .is_stored = ToArray(std::move(events.is_stored)).attr("view")("bool"),
+      .block_ids = ToArray(std::move(events.block_ids)),
+      .parent_ids = ToArray(std::move(events.parent_ids)),
+      .num_lost = events.num_lost};
 }
 
 std::int64_t Evict(CacheSelf self, IntHandle n) {
@@ -344,6 +508,7 @@ py::typing::Dict<py::str, py::int_> Stats(CacheSelf self) {
   const kv::PrefixCacheStats stats = ReadStats(self);
   py::typing::Dict<py::str, py::int_> result;
   result["num_cached_blocks"] = stats.num_cached_blocks;
+  result["num_nodes"] = stats.num_nodes;
   result["num_namespaces"] = stats.num_namespaces;
   result["queries"] = stats.queries;
   result["query_tokens"] = stats.query_tokens;
@@ -383,7 +548,7 @@ void ExitMatch(MatchSelf self, py::handle /*exc_type*/, py::handle /*exc*/,
 
 std::string MatchRepr(MatchSelf self) {
   return "<PrefixMatch tokens=" + std::to_string(self->num_tokens()) +
-         " blocks=" + std::to_string(self->block_ids().size()) +
+         " blocks=" + std::to_string(self->block_ids()->size()) +
          (self->held() ? ">" : " released>");
 }
 
@@ -399,7 +564,11 @@ void BindMatch(py::module_& module) {
           kNumTokensDoc)
       .def_property_readonly(
           "block_ids",
-          [](MatchSelf self) { return ToArray(self->block_ids()); },
+          [](MatchSelf self) {
+            const auto& ids = self->block_ids();
+            return ToReadOnlyArray(ids->data(),
+                                   static_cast<std::int64_t>(ids->size()), ids);
+          },
           kBlockIdsDoc)
       .def("release", &ReleaseMatch, kReleaseDoc)
       .def("__enter__", &EnterMatch, py::return_value_policy::reference,
@@ -422,6 +591,29 @@ void BindResult(py::module_& module) {
       .def("__repr__", &ResultRepr);
 }
 
+void BindEvents(py::module_& module) {
+  py::class_<EventArrays>(module, "CacheEvents", kEventsClassDoc)
+      .def_property_readonly(
+          "is_stored", [](const EventArrays& self) { return self.is_stored; },
+          "bool: whether the block was stored; else it was removed.")
+      .def_property_readonly(
+          "block_ids", [](const EventArrays& self) { return self.block_ids; },
+          "int32: the block.")
+      .def_property_readonly(
+          "parent_ids", [](const EventArrays& self) { return self.parent_ids; },
+          "int32: the block that a stored block continues; -1 for the first of "
+          "a namespace and for every removed block.")
+      .def_property_readonly(
+          "num_lost", [](const EventArrays& self) { return self.num_lost; },
+          "Events that were dropped before these, since nobody fetched them.")
+      .def("__len__",
+           [](const EventArrays& self) { return self.block_ids.size(); })
+      .def("__repr__", [](const EventArrays& self) {
+        return "<CacheEvents events=" + std::to_string(self.block_ids.size()) +
+               " lost=" + std::to_string(self.num_lost) + ">";
+      });
+}
+
 void BindCache(py::module_& module) {
   py::class_<PrefixCache, std::shared_ptr<PrefixCache>>(
       module, "PrefixCache", kCacheDoc,
@@ -429,15 +621,34 @@ void BindCache(py::module_& module) {
       py::release_gil_before_calling_cpp_dtor())
       // Keep alive, ownership: `pool` by `self`, through a std::shared_ptr.
       .def(py::init(&Make), py::arg("pool"), py::arg("block_size"),
-           py::kw_only(), py::arg("eviction") = "lru", kCacheInitDoc)
+           py::kw_only(), py::arg("eviction") = "lru",
+           py::arg("max_events") = kv::PrefixCacheOptions{}.max_events,
+           kCacheInitDoc)
       // Keep alive, ownership: the pool by the result, through a
       // std::shared_ptr. `self` is not: a match may outlive its cache.
       .def("match", &Match, py::arg("tokens"), py::kw_only(),
            py::arg("namespace") = "", kMatchDoc)
+      .def("match_many", &MatchMany, py::arg("tokens"), py::arg("offsets"),
+           py::kw_only(), py::arg("namespace") = "", kMatchManyDoc)
       .def("insert", &Insert, py::arg("tokens"), py::arg("block_ids"),
            py::kw_only(), py::arg("namespace") = "", py::arg("priority") = 0,
            kInsertDoc)
       .def("allocate", &Allocate, py::arg("n"), kCacheAllocateDoc)
+      .def("allocate_array", &AllocateArray, py::arg("n"),
+           kCacheAllocateArrayDoc)
+      .def("events", &Events, kEventsDoc)
+      .def_property_readonly(
+          "pool", [](CacheSelf self) { return self->pool(); },
+          "The pool of its blocks.")
+      .def_property_readonly(
+          "block_size", [](CacheSelf self) { return self->block_size(); },
+          "Tokens a block.")
+      .def_property_readonly(
+          "eviction",
+          [](CacheSelf self) {
+            return std::string(kv::EvictionPolicyName(self->policy()));
+          },
+          "The policy of eviction.")
       .def("evict", &Evict, py::arg("n"), kEvictDoc)
       .def("reset", &Reset, kResetDoc)
       .def("stats", &Stats, kCacheStatsDoc)
@@ -451,6 +662,7 @@ void BindPrefixCache(py::module_& module) {
   // What is returned comes first, so that signatures know its name.
   BindMatch(module);
   BindResult(module);
+  BindEvents(module);
   BindCache(module);
 }
 

@@ -15,9 +15,11 @@ are in `servecore.ops` and `servecore.nn` and are imported by themselves.
 
 from servecore._core import (
     BlockPool,
+    CacheEvents,
     InsertResult,
     PrefixCache,
     PrefixMatch,
+    TokenBuffer,
     common_prefix,
     count_eos,
     vector_add,
@@ -26,9 +28,11 @@ from servecore._version import __version__
 
 __all__ = [
     "BlockPool",
+    "CacheEvents",
     "InsertResult",
     "PrefixCache",
     "PrefixMatch",
+    "TokenBuffer",
     "__version__",
     "common_prefix",
     "count_eos",

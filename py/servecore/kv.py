@@ -19,6 +19,20 @@ request, and `BlockPool.release_array` gives back the request's own references.
     [0, 1]
 """
 
-from servecore._core import BlockPool, InsertResult, PrefixCache, PrefixMatch
+from servecore._core import (
+    BlockPool,
+    CacheEvents,
+    InsertResult,
+    PrefixCache,
+    PrefixMatch,
+    TokenBuffer,
+)
 
-__all__ = ["BlockPool", "InsertResult", "PrefixCache", "PrefixMatch"]
+__all__ = [
+    "BlockPool",
+    "CacheEvents",
+    "InsertResult",
+    "PrefixCache",
+    "PrefixMatch",
+    "TokenBuffer",
+]

@@ -143,8 +143,8 @@ TEST(BlockPoolConcurrencyTest, TransactionsAreNotInterrupted) {
       num_interrupted[static_cast<std::size_t>(t)] +=
           transaction.num_free() != before - (ids.has_value() ? 1 : 0);
       if (!ids.has_value()) continue;
-      transaction.RetainGuarded(ids->front());
-      transaction.ReleaseGuarded(ids->front());
+      transaction.RetainGuarded(*ids);
+      transaction.ReleaseGuarded(*ids);
     }
   });
   EXPECT_EQ(num_interrupted, std::vector<int>(kThreads));

@@ -25,12 +25,14 @@ class BlockPoolTestPeer {
 
   std::vector<std::int32_t>& free_list() { return pool_.free_; }
   std::int32_t& num_free() { return pool_.num_free_; }
-  std::int32_t& total_refs_of(std::int32_t block) {
-    return pool_.refs_[block].total;
+  void SetRefs(std::int32_t block, std::int32_t total, std::int32_t guarded = 0,
+               std::int32_t caches = 0) {
+    pool_.refs_[block] =
+        static_cast<std::uint32_t>(total) |
+        std::uint64_t{static_cast<std::uint32_t>(guarded)} << 32 |
+        std::uint64_t{static_cast<std::uint32_t>(caches)} << 56;
   }
-  std::int32_t& guarded_refs_of(std::int32_t block) {
-    return pool_.refs_[block].guarded;
-  }
+  std::int64_t& num_idle() { return pool_.num_idle_; }
   std::int64_t& total_refs() { return pool_.total_refs_; }
   std::int64_t& peak_used() { return pool_.peak_used_; }
   std::int64_t& freed_blocks() { return pool_.freed_blocks_; }
@@ -274,13 +276,33 @@ TEST(BlockPoolTest, CountOfReferencesCannotOverflow) {
   BlockPool pool(2);
   pool.Allocate(1);
   BlockPoolTestPeer peer(pool);
-  peer.total_refs_of(0) = static_cast<std::int32_t>(kMaxInt32) - 1;
+  peer.SetRefs(0, static_cast<std::int32_t>(kMaxInt32) - 1);
   peer.total_refs() = kMaxInt32 - 1;
   ExpectRefused<std::overflow_error>(pool, {"block 0", "2147483647"},
                                      [&] { pool.RetainArray(Ids{0, 0}); });
   pool.Retain(0);
   ExpectRefused<std::overflow_error>(pool, {"block 0", "2147483647"},
                                      [&] { pool.Retain(0); });
+}
+
+TEST(BlockPoolTest, CountOfGuardedReferencesCannotOverflow) {
+  constexpr std::int32_t kMost = (1 << 24) - 1;
+  BlockPool pool(2);
+  pool.Allocate(2);
+  BlockPoolTestPeer peer(pool);
+  peer.SetRefs(0, kMost + 1, kMost - 1);
+  peer.total_refs() = kMost + 2;
+  const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
+  ExpectRefused<std::overflow_error>(pool, {"block 0", "16777215"}, [&] {
+    transaction().RetainGuarded(Ids{1, 0, 0});
+  });
+  transaction().RetainGuarded(Ids{1, 0});
+  ExpectRefused<std::overflow_error>(pool, {"block 0", "16777215"}, [&] {
+    transaction().RetainGuarded(Ids{1, 0});
+  });
+  // A loose one still fits.
+  pool.Retain(0);
+  EXPECT_EQ(pool.RefCount(0), kMost + 3);
 }
 
 TEST(BlockPoolTest, StatsCount) {
@@ -303,7 +325,7 @@ TEST(BlockPoolTest, StatsCount) {
 TEST(BlockPoolTransactionTest, GuardedReferencesAreNotACallersToRelease) {
   BlockPool pool(4);
   pool.Allocate(2);
-  BlockPool::Transaction(pool).RetainGuarded(0);
+  BlockPool::Transaction(pool).RetainGuarded(Ids{0});
   EXPECT_EQ(pool.RefCount(0), 2);
   pool.Release(0);
   ExpectRefused<std::logic_error>(pool, {"block 0", "prefix caches"},
@@ -313,7 +335,7 @@ TEST(BlockPoolTransactionTest, GuardedReferencesAreNotACallersToRelease) {
   pool.RetainArray(Ids{0, 0});
   pool.ReleaseArray(Ids{0, 0});
   EXPECT_EQ(pool.num_free(), 2);
-  BlockPool::Transaction(pool).ReleaseGuarded(0);
+  BlockPool::Transaction(pool).ReleaseGuarded(Ids{0});
   EXPECT_EQ(pool.num_free(), 3);
   pool.Check();
 }
@@ -322,18 +344,65 @@ TEST(BlockPoolTransactionTest, MisuseIsRefused) {
   BlockPool pool(4);
   pool.Allocate(1);
   const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
-  ExpectRefused<std::logic_error>(pool, {"block 0", "no guarded"},
-                                  [&] { transaction().ReleaseGuarded(0); });
   ExpectRefused<std::logic_error>(pool, {"block 3", "free"},
-                                  [&] { transaction().RetainGuarded(3); });
-  ExpectRefused<std::out_of_range>(pool, {"4"},
-                                   [&] { transaction().RetainGuarded(4); });
-  ExpectRefused<std::out_of_range>(pool, {"-1"},
-                                   [&] { transaction().ReleaseGuarded(-1); });
+                                  [&] { transaction().RetainGuarded(Ids{3}); });
+  ExpectRefused<std::out_of_range>(
+      pool, {"4"}, [&] { transaction().RetainGuarded(Ids{4}); });
+  ExpectRefused<std::out_of_range>(
+      pool, {"-1"}, [&] { transaction().RetainGuarded(Ids{-1}); });
   ExpectRefused<std::out_of_range>(pool, {"4"},
                                    [&] { transaction().RefCount(4); });
   ExpectRefused<std::invalid_argument>(pool, {"-1"},
                                        [&] { transaction().Allocate(-1); });
+}
+
+// Idle is a block from the moment when a cache's reference is the only one to
+// the moment when it is not, whoever brings that about.
+TEST(BlockPoolTransactionTest, IdleBlocksAreThoseOnlyACacheHolds) {
+  BlockPool pool(4);
+  const auto num_idle = [&pool] {
+    pool.Check();
+    return pool.stats().num_idle;
+  };
+  pool.Allocate(3);
+  BlockPool::Transaction(pool).RetainCached(Ids{0, 1});
+  EXPECT_EQ(num_idle(), 0);
+  pool.ReleaseArray(Ids{0, 1});
+  EXPECT_EQ(num_idle(), 2);
+  EXPECT_TRUE(BlockPool::Transaction(pool).IsIdle(0));
+  EXPECT_FALSE(BlockPool::Transaction(pool).IsIdle(2));
+  pool.Retain(0);
+  EXPECT_EQ(num_idle(), 1);
+  BlockPool::Transaction(pool).RetainGuarded(Ids{1});
+  EXPECT_EQ(num_idle(), 0);
+  BlockPool::Transaction(pool).ReleaseGuarded(Ids{1});
+  EXPECT_EQ(num_idle(), 1);
+  // Refusals leave the count alone.
+  EXPECT_THROW(pool.RetainArray(Ids{1, 3}), std::logic_error);
+  EXPECT_EQ(num_idle(), 1);
+  EXPECT_THROW(pool.ReleaseArray(Ids{0, 0}), std::logic_error);
+  EXPECT_EQ(num_idle(), 1);
+  // A second cache holds it for the first.
+  BlockPool::Transaction(pool).RetainCached(Ids{1});
+  EXPECT_EQ(num_idle(), 0);
+  BlockPool::Transaction(pool).ReleaseCached(Ids{1});
+  EXPECT_EQ(num_idle(), 1);
+  BlockPool::Transaction(pool).ReleaseCached(Ids{1});
+  EXPECT_EQ(num_idle(), 0);
+  EXPECT_EQ(pool.num_free(), 2);
+}
+
+TEST(BlockPoolTransactionTest, MisuseOfACachesReferencesIsRefused) {
+  BlockPool pool(4);
+  pool.Allocate(2);
+  const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
+  // All or nothing, though the first could be had.
+  ExpectRefused<std::logic_error>(pool, {"block 3", "free"}, [&] {
+    transaction().RetainCached(Ids{0, 1, 3});
+  });
+  for (int i = 0; i < 255; ++i) transaction().RetainCached(Ids{0});
+  ExpectRefused<std::overflow_error>(
+      pool, {"block 0", "255"}, [&] { transaction().RetainCached(Ids{0}); });
 }
 
 TEST(BlockPoolTransactionTest, SeesItsOwnSteps) {
@@ -361,12 +430,14 @@ TEST(BlockPoolCheckTest, NoticesEveryBreak) {
       {"block 2 is in the free list twice",
        [](auto& p) { p.free_list()[0] = 2; }},
       {"block 3 has 1 references and is in the free list",
-       [](auto& p) { p.total_refs_of(3) = 1; }},
+       [](auto& p) { p.SetRefs(3, 1); }},
       {"block 0 has 0 references and is not in the free list",
-       [](auto& p) { p.total_refs_of(0) = 0; }},
-      {"block 0 has -1 references", [](auto& p) { p.total_refs_of(0) = -1; }},
-      {"block 1 has 2 guarded", [](auto& p) { p.guarded_refs_of(1) = 2; }},
-      {"block 1 has -1 guarded", [](auto& p) { p.guarded_refs_of(1) = -1; }},
+       [](auto& p) { p.SetRefs(0, 0); }},
+      {"block 0 has 0 guarded references of -1",
+       [](auto& p) { p.SetRefs(0, -1); }},
+      {"block 1 has 2 guarded", [](auto& p) { p.SetRefs(1, 1, 2); }},
+      {"block 1 is in 1 caches", [](auto& p) { p.SetRefs(1, 1, 0, 1); }},
+      {"num_idle is 1", [](auto& p) { p.num_idle() = 1; }},
       {"total_refs is 3", [](auto& p) { p.total_refs() = 3; }},
       {"1 freed", [](auto& p) { p.freed_blocks() = 1; }},
       {"peak_used is 1", [](auto& p) { p.peak_used() = 1; }},

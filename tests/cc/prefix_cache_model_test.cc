@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,10 @@
 #include <vector>
 
 #include "cc/kv/block_pool.h"
+#include "cc/kv/event_log.h"
+#include "cc/kv/eviction_policy.h"
 #include "cc/kv/prefix_cache.h"
+#include "cc/kv/prefix_match.h"
 
 namespace servecore::kv {
 namespace {
@@ -34,9 +38,14 @@ class ModelCache {
  public:
   struct Entry {
     std::int32_t block = 0;
+    std::int64_t hits = 0;
     std::int64_t last_use = 0;
+    std::int64_t inserted = 0;
+    std::int64_t priority = std::numeric_limits<std::int64_t>::min();
   };
   using Key = std::pair<std::string, Tokens>;
+
+  explicit ModelCache(EvictionPolicy policy) : policy_(policy) {}
 
   Ids Match(const Tokens& tokens, const std::string& ns) {
     Ids blocks;
@@ -45,15 +54,19 @@ class ModelCache {
       if (found == entries_.end()) break;
       blocks.push_back(found->second.block);
     }
-    for (std::size_t i = blocks.size(); i > 0; --i) {
-      entries_.at(Prefix(tokens, ns, i * kBlockSize)).last_use = ++clock_;
+    ++clock_;
+    for (std::size_t i = 1; i <= blocks.size(); ++i) {
+      Entry& entry = entries_.at(Prefix(tokens, ns, i * kBlockSize));
+      ++entry.hits;
+      entry.last_use = clock_;
     }
     return blocks;
   }
 
   // Whether all went well; otherwise nothing has changed.
   bool Insert(const Tokens& tokens, const std::string& ns, const Ids& ids,
-              const Ids& refs, Ids* kept, Ids* duplicates) {
+              std::int64_t priority, const Ids& refs, Ids* kept,
+              Ids* duplicates) {
     const std::size_t n = tokens.size() / kBlockSize;
     if (ids.size() < n) return false;
     const std::set<std::int32_t> cached = Blocks();
@@ -68,17 +81,20 @@ class ModelCache {
           found != entries_.end() && found->second.block == ids[i];
       if (!in_place && cached.contains(ids[i])) return false;
     }
+    ++clock_;
     for (std::size_t i = 0; i < n; ++i) {
-      const auto [entry, is_new] = entries_.try_emplace(
-          Prefix(tokens, ns, (i + 1) * kBlockSize), Entry{.block = ids[i]});
+      const auto [found, is_new] =
+          entries_.try_emplace(Prefix(tokens, ns, (i + 1) * kBlockSize));
+      Entry& entry = found->second;
       if (is_new) {
+        entry.block = ids[i];
+        entry.inserted = clock_;
         kept->push_back(ids[i]);
-      } else if (entry->second.block != ids[i]) {
+      } else if (entry.block != ids[i]) {
         duplicates->push_back(ids[i]);
       }
-    }
-    for (std::size_t i = n; i > 0; --i) {
-      entries_.at(Prefix(tokens, ns, i * kBlockSize)).last_use = ++clock_;
+      entry.last_use = clock_;
+      entry.priority = std::max(entry.priority, priority);
     }
     return true;
   }
@@ -92,7 +108,7 @@ class ModelCache {
         if (refs[static_cast<std::size_t>(entry->second.block)] > 1) continue;
         if (HasChild(entry->first)) continue;
         if (victim == entries_.end() ||
-            entry->second.last_use < victim->second.last_use) {
+            Rank(entry->second) < Rank(victim->second)) {
           victim = entry;
         }
       }
@@ -118,6 +134,22 @@ class ModelCache {
   void Reset() { entries_.clear(); }
 
  private:
+  std::pair<std::int64_t, std::int64_t> Rank(const Entry& entry) const {
+    switch (policy_) {
+      case EvictionPolicy::kLru:
+        return {0, entry.last_use};
+      case EvictionPolicy::kLfu:
+        return {entry.hits, entry.last_use};
+      case EvictionPolicy::kSlru:
+        return {entry.hits > 0, entry.last_use};
+      case EvictionPolicy::kFifo:
+        return {0, entry.inserted};
+      case EvictionPolicy::kPriority:
+        return {entry.priority, entry.last_use};
+    }
+    return {};
+  }
+
   static Key Prefix(const Tokens& tokens, const std::string& ns,
                     std::size_t n) {
     return {ns, Tokens(tokens.begin(),
@@ -134,6 +166,7 @@ class ModelCache {
     });
   }
 
+  EvictionPolicy policy_;
   std::map<Key, Entry> entries_;
   std::int64_t clock_ = 0;
 };
@@ -141,7 +174,10 @@ class ModelCache {
 // Runs random operations on a cache and the model side by side.
 class Comparison {
  public:
-  explicit Comparison(std::uint32_t seed) : random_(seed) {}
+  Comparison(EvictionPolicy policy, std::uint32_t seed)
+      : random_(seed),
+        cache_(pool_, {.block_size = kBlockSize, .policy = policy}),
+        model_(policy) {}
 
   void Step() {
     switch (Pick(0, 9)) {
@@ -204,14 +240,12 @@ class Comparison {
     const Tokens tokens = RandomTokens();
     const std::string ns(RandomNamespace());
     const Ids expected = model_.Match(tokens, ns);
-    PrefixMatch match;
     const bool narrow =
         std::ranges::all_of(tokens, [](std::int64_t t) { return t < 2; });
-    if (narrow && Pick(0, 1) == 0) {
-      match = cache_.Match(Ids(tokens.begin(), tokens.end()), ns);
-    } else {
-      match = cache_.Match(tokens, ns);
-    }
+    PrefixMatch match =
+        narrow && Pick(0, 1) == 0
+            ? cache_.Match(Ids(tokens.begin(), tokens.end()), ns)
+            : cache_.Match(tokens, ns);
     ASSERT_EQ(match.block_ids(), expected);
     ASSERT_EQ(match.num_tokens(),
               static_cast<std::int64_t>(expected.size() * kBlockSize));
@@ -239,11 +273,12 @@ class Comparison {
     Ids kept;
     Ids duplicates;
     const Ids refs = Refs();
+    const int priority = Pick(-2, 2);
     const bool expected =
-        model_.Insert(tokens, ns, ids, refs, &kept, &duplicates);
+        model_.Insert(tokens, ns, ids, priority, refs, &kept, &duplicates);
     const PrefixCacheStats before = cache_.stats();
     try {
-      const InsertResult result = cache_.Insert(tokens, ids, ns);
+      const InsertResult result = cache_.Insert(tokens, ids, ns, priority);
       ASSERT_TRUE(expected);
       ASSERT_EQ(result.num_new_tokens,
                 static_cast<std::int64_t>(kept.size() * kBlockSize));
@@ -318,6 +353,18 @@ class Comparison {
   void CompareAll() {
     const std::set<std::int32_t> blocks = model_.Blocks();
     const PrefixCacheStats stats = cache_.stats();
+    const CacheEvents events = cache_.Events();
+    for (std::size_t i = 0; i < events.block_ids.size(); ++i) {
+      if (events.is_stored[i] != 0) {
+        ASSERT_TRUE(told_.insert(events.block_ids[i]).second);
+        ASSERT_TRUE(events.parent_ids[i] == -1 ||
+                    told_.contains(events.parent_ids[i]));
+      } else {
+        ASSERT_EQ(told_.erase(events.block_ids[i]), 1U);
+      }
+    }
+    ASSERT_EQ(events.num_lost, 0);
+    ASSERT_EQ(told_, blocks);
     ASSERT_EQ(stats.num_cached_blocks,
               static_cast<std::int64_t>(blocks.size()));
     ASSERT_EQ(stats.num_namespaces, model_.NumNamespaces());
@@ -341,21 +388,24 @@ class Comparison {
 
   std::mt19937 random_;
   const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>(kBlocks);
-  PrefixCache cache_{pool_, {.block_size = kBlockSize}};
+  PrefixCache cache_;
   ModelCache model_;
+  std::set<std::int32_t> told_;  // blocks cached according to the events
   Ids loose_;
   std::vector<PrefixMatch> matches_;
   int num_refused_ = 0;
   int num_unmet_ = 0;
 };
 
-TEST(PrefixCacheModelTest, RandomOperationsDoWhatTheModelDoes) {
+class PrefixCacheModelTest : public testing::TestWithParam<EvictionPolicy> {};
+
+TEST_P(PrefixCacheModelTest, RandomOperationsDoWhatTheModelDoes) {
   int num_refused = 0;
   int num_unmet = 0;
   std::int64_t num_evicted = 0;
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    Comparison comparison(seed);
+    Comparison comparison(GetParam(), seed);
     for (int step = 0; step < 500; ++step) {
       comparison.Step();
       if (HasFatalFailure()) return;
@@ -369,6 +419,16 @@ TEST(PrefixCacheModelTest, RandomOperationsDoWhatTheModelDoes) {
   EXPECT_GT(num_unmet, 50);
   EXPECT_GT(num_evicted, 1000);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, PrefixCacheModelTest,
+                         testing::Values(EvictionPolicy::kLru,
+                                         EvictionPolicy::kLfu,
+                                         EvictionPolicy::kSlru,
+                                         EvictionPolicy::kFifo,
+                                         EvictionPolicy::kPriority),
+                         [](const auto& info) {
+                           return std::string(EvictionPolicyName(info.param));
+                         });
 
 }  // namespace
 }  // namespace servecore::kv

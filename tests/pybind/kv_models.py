@@ -7,7 +7,7 @@ They share nothing with the real ones but the promise: names, results and types 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 INT32_MAX = 2**31 - 1
@@ -20,6 +20,7 @@ class ModelPool:
         self.num_blocks = num_blocks
         self.loose = [0] * num_blocks
         self.guarded = [0] * num_blocks
+        self.caches = [0] * num_blocks
         self.free = list(reversed(range(num_blocks)))
         self.peak_used = 0
         self.allocated_blocks = 0
@@ -86,12 +87,18 @@ class ModelPool:
         for block in ids:
             self.release(block)
 
-    def guard(self, block: int) -> None:
+    def guard(self, block: int, *, by_cache: bool = False) -> None:
         self.guarded[block] += 1
+        self.caches[block] += by_cache
 
-    def unguard(self, block: int) -> None:
+    def unguard(self, block: int, *, by_cache: bool = False) -> None:
         self.guarded[block] -= 1
+        self.caches[block] -= by_cache
         self._push_if_free(block)
+
+    def is_idle(self, block: int) -> bool:
+        """Whether a cache's reference is the only one."""
+        return self.ref_count(block) == 1 and self.caches[block] == 1
 
     def _push_if_free(self, block: int) -> None:
         if self.ref_count(block) == 0:
@@ -103,6 +110,7 @@ class ModelPool:
             "num_blocks": self.num_blocks,
             "num_free": len(self.free),
             "num_used": self.num_blocks - len(self.free),
+            "num_idle": sum(map(self.is_idle, range(self.num_blocks))),
             "total_refs": sum(self.loose) + sum(self.guarded),
             "peak_used": self.peak_used,
             "allocated_blocks": self.allocated_blocks,
@@ -139,14 +147,37 @@ class ModelInsertResult:
 Key = tuple[str, tuple[int, ...]]
 
 
-class ModelCache:
-    """Whole prefixes and the block of each, in one list from the least to the most recent."""
+@dataclass
+class Entry:
+    """A cached block and its use. Times are ticks of the cache's clock."""
 
-    def __init__(self, pool: ModelPool, block_size: int) -> None:
+    block: int
+    inserted: int
+    last_use: int = 0
+    hits: int = 0
+    priority: int = -(2**31)
+
+
+# What each policy evicts first has the least of these.
+RANKS: dict[str, Callable[[Entry], tuple[int, ...]]] = {
+    "lru": lambda entry: (entry.last_use,),
+    "lfu": lambda entry: (entry.hits, entry.last_use),
+    "slru": lambda entry: (min(entry.hits, 1), entry.last_use),
+    "fifo": lambda entry: (entry.inserted,),
+    "priority": lambda entry: (entry.priority, entry.last_use),
+}
+
+
+class ModelCache:
+    """Whole prefixes and the block of each, with all that a policy may ask about it."""
+
+    def __init__(self, pool: ModelPool, block_size: int, *, eviction: str = "lru") -> None:
         self._pool = pool
         self._block_size = block_size
-        self._blocks: dict[Key, int] = {}
-        self._by_use: list[Key] = []
+        self._rank = RANKS[eviction]
+        self._entries: dict[Key, Entry] = {}
+        self._clock = 0
+        self._events: list[tuple[bool, int, int]] = []
         self._counts = dict.fromkeys(
             (
                 "queries",
@@ -165,81 +196,105 @@ class ModelCache:
         ends = range(size, len(tokens) + 1, size)
         return [(namespace, tuple(tokens[:end])) for end in ends]
 
-    def _touch(self, keys: list[Key]) -> None:
-        for key in reversed(keys):
-            if key in self._by_use:
-                self._by_use.remove(key)
-            self._by_use.append(key)
+    def _parent(self, key: Key) -> Key:
+        return (key[0], key[1][: -self._block_size])
 
     def match(self, tokens: Sequence[int], *, namespace: str = "") -> ModelMatch:
         found = []
         for key in self._keys(tokens, namespace):
-            if key not in self._blocks:
+            if key not in self._entries:
                 break
-            found.append(key)
-        self._touch(found)
+            found.append(self._entries[key])
+        self._clock += 1
+        for entry in found:
+            entry.last_use = self._clock
+            entry.hits += 1
         self._counts["queries"] += 1
         self._counts["query_tokens"] += len(tokens)
         self._counts["hit_tokens"] += len(found) * self._block_size
-        blocks = [self._blocks[key] for key in found]
+        blocks = [entry.block for entry in found]
         return ModelMatch(self._pool, blocks, len(found) * self._block_size)
 
+    def match_many(
+        self, tokens: Sequence[int], offsets: Sequence[int], *, namespace: str | Sequence[str] = ""
+    ) -> list[ModelMatch]:
+        num_requests = len(offsets) - 1
+        if num_requests < 0 or list(offsets) != sorted(offsets):
+            raise ValueError(offsets)
+        if offsets[0] < 0 or offsets[-1] > len(tokens):
+            raise ValueError(offsets)
+        names = [namespace] * num_requests if isinstance(namespace, str) else namespace
+        if len(names) == 1:
+            names = [names[0]] * num_requests
+        if len(names) != num_requests:
+            raise ValueError(namespace)
+        return [
+            self.match(tokens[begin:end], namespace=name)
+            for begin, end, name in zip(offsets, offsets[1:], names, strict=False)
+        ]
+
     def insert(
-        self, tokens: Sequence[int], block_ids: Sequence[int], *, namespace: str = ""
+        self,
+        tokens: Sequence[int],
+        block_ids: Sequence[int],
+        *,
+        namespace: str = "",
+        priority: int = 0,
     ) -> ModelInsertResult:
         keys = self._keys(tokens, namespace)
-        if len(block_ids) < len(keys):
+        if not -(2**31) <= priority < 2**31 or len(block_ids) < len(keys):
             raise ValueError(block_ids)
         ids = block_ids[: len(keys)]
         counts = [self._pool.ref_count(block) for block in ids]
         if len(set(ids)) < len(ids):
             raise ValueError(ids)
+        cached = {entry.block: key for key, entry in self._entries.items()}
         for key, block in zip(keys, ids, strict=True):
-            if block in self._blocks.values() and self._blocks.get(key) != block:
+            if cached.get(block, key) != key:
                 raise ValueError(block)
         if 0 in counts:
             raise RuntimeError(ids)
         new = 0
         duplicates = []
+        self._clock += bool(keys)
         for key, block in zip(keys, ids, strict=True):
-            if key not in self._blocks:
-                self._blocks[key] = block
-                self._pool.guard(block)
+            if key not in self._entries:
+                parent = self._entries.get(self._parent(key))
+                self._entries[key] = Entry(block, inserted=self._clock)
+                self._pool.guard(block, by_cache=True)
+                self._events.append((True, block, -1 if parent is None else parent.block))
                 new += 1
-            elif self._blocks[key] != block:
+            elif self._entries[key].block != block:
                 duplicates.append(block)
-        self._touch(keys)
+            entry = self._entries[key]
+            entry.last_use = self._clock
+            entry.priority = max(entry.priority, priority)
         self._counts["inserted_blocks"] += new
         self._counts["duplicate_blocks"] += len(duplicates)
         return ModelInsertResult(new * self._block_size, duplicates)
 
     def _next_victim(self) -> Key | None:
-        for key in self._by_use:
-            namespace, tokens = key
-            is_leaf = not any(
-                other != key and other[0] == namespace and other[1][: len(tokens)] == tokens
-                for other in self._by_use
-            )
-            if is_leaf and self._pool.ref_count(self._blocks[key]) == 1:
-                return key
-        return None
+        parents = {self._parent(key) for key in self._entries}
+        candidates = [
+            key
+            for key, entry in self._entries.items()
+            if key not in parents and self._pool.ref_count(entry.block) == 1
+        ]
+        return min(candidates, key=lambda key: self._rank(self._entries[key]), default=None)
 
     def _remove(self, key: Key) -> None:
-        self._by_use.remove(key)
-        self._pool.unguard(self._blocks.pop(key))
+        block = self._entries.pop(key).block
+        self._pool.unguard(block, by_cache=True)
+        self._events.append((False, block, -1))
 
     def _num_evictable(self) -> int:
         """Blocks that nobody else holds, and neither what continues them."""
-
-        def is_held(key: Key) -> bool:
-            return self._pool.ref_count(self._blocks[key]) > 1
-
+        held = [
+            key for key, entry in self._entries.items() if self._pool.ref_count(entry.block) > 1
+        ]
         return sum(
-            not any(
-                other[0] == key[0] and other[1][: len(key[1])] == key[1] and is_held(other)
-                for other in self._by_use
-            )
-            for key in self._by_use
+            not any(other[0] == key[0] and other[1][: len(key[1])] == key[1] for other in held)
+            for key in self._entries
         )
 
     def evict(self, n: int) -> int:
@@ -258,13 +313,19 @@ class ModelCache:
         return self._pool.allocate(n)
 
     def reset(self) -> None:
-        self._counts["dropped_blocks"] += len(self._by_use)
-        while self._by_use:
-            self._remove(self._by_use[0])
+        self._counts["dropped_blocks"] += len(self._entries)
+        # The lowest is the last that goes back, and so the first to be given again.
+        for key in sorted(self._entries, key=lambda key: -self._entries[key].block):
+            self._remove(key)
+
+    def events(self) -> list[tuple[bool, int, int]]:
+        """Whether stored, which block, and its parent, since the last call."""
+        events, self._events = self._events, []
+        return events
 
     def stats(self) -> dict[str, int]:
         return {
-            "num_cached_blocks": len(self._by_use),
-            "num_namespaces": len({namespace for namespace, _ in self._by_use}),
+            "num_cached_blocks": len(self._entries),
+            "num_namespaces": len({namespace for namespace, _ in self._entries}),
             **self._counts,
         }

@@ -82,6 +82,7 @@ def test_stats() -> None:
         "num_blocks": 5,
         "num_free": 3,
         "num_used": 2,
+        "num_idle": 0,
         "total_refs": 3,
         "peak_used": 3,
         "allocated_blocks": 3,

@@ -28,6 +28,7 @@ token_lists = st.builds(
     lambda sequence, length: sequence[:length], st.sampled_from(SEQUENCES), st.integers(0, 8)
 )
 namespaces = st.sampled_from(["", "other"])
+priorities = st.integers(-2, 2)
 dtypes = st.sampled_from([np.int32, np.int64])
 steps = st.sampled_from([1, 3, -1, -2])
 
@@ -136,11 +137,16 @@ class CacheMachine(PoolMachine):
 
     matches = Bundle("matches")
 
-    @initialize(num_blocks=pool_sizes, block_size=st.integers(1, 3))
-    def make(self, num_blocks: int, block_size: int) -> None:
+    @initialize(
+        num_blocks=pool_sizes,
+        block_size=st.sampled_from([1, 2, 3, 16]),
+        eviction=st.sampled_from(sorted(kv_models.RANKS)),
+    )
+    def make(self, num_blocks: int, block_size: int, eviction: str) -> None:
         super().make(num_blocks)
-        self.real_cache = servecore.PrefixCache(self.real, block_size)
-        self.model_cache = kv_models.ModelCache(self.model, block_size)
+        self.block_size = block_size
+        self.real_cache = servecore.PrefixCache(self.real, block_size, eviction=eviction)
+        self.model_cache = kv_models.ModelCache(self.model, block_size, eviction=eviction)
 
     @rule(target=matches, tokens=token_lists, dtype=dtypes, step=steps, namespace=namespaces)
     def match(self, tokens: list[int], dtype: Any, step: int, namespace: str) -> Any:
@@ -151,44 +157,87 @@ class CacheMachine(PoolMachine):
         assert real.block_ids.tolist() == model.block_ids
         return (real, model) if model.block_ids else multiple()
 
+    @rule(
+        target=matches,
+        requests=st.lists(st.tuples(token_lists, namespaces), max_size=4),
+        dtype=dtypes,
+        step=steps,
+    )
+    def match_many(self, requests: list[Any], dtype: Any, step: int) -> Any:
+        tokens = [token for some, _ in requests for token in some]
+        offsets = [0]
+        for some, _ in requests:
+            offsets.append(offsets[-1] + len(some))
+        names = [name for _, name in requests]
+        real = self.real_cache.match_many(as_array(tokens, dtype, step), offsets, namespace=names)
+        model = self.model_cache.match_many(tokens, offsets, namespace=names)
+        for ours, theirs in zip(real, model, strict=True):
+            assert ours.block_ids.tolist() == theirs.block_ids
+        return multiple(*(pair for pair in zip(real, model, strict=True) if pair[1].block_ids))
+
     @rule(pair=matches)
     def release_match(self, pair: Any) -> None:
         real, model = pair
         self.both(real.release, model.release)
 
-    @rule(tokens=token_lists, ids=block_lists, dtype=dtypes, step=steps, namespace=namespaces)
+    @rule(
+        tokens=token_lists,
+        ids=block_lists,
+        dtype=dtypes,
+        step=steps,
+        namespace=namespaces,
+        priority=priorities,
+    )
     def insert_any(
-        self, tokens: list[int], ids: list[int], dtype: Any, step: int, namespace: str
+        self,
+        tokens: list[int],
+        ids: list[int],
+        dtype: Any,
+        step: int,
+        namespace: str,
+        priority: int,
     ) -> None:
-        self.insert(tokens, self.ids(ids), dtype, step, namespace)
+        self.insert(tokens, self.ids(ids), dtype, step, namespace, priority)
 
-    @rule(tokens=token_lists, dtype=dtypes, step=steps, namespace=namespaces)
-    def serve(self, tokens: list[int], dtype: Any, step: int, namespace: str) -> None:
+    @rule(tokens=token_lists, dtype=dtypes, step=steps, namespace=namespaces, priority=priorities)
+    def serve(
+        self, tokens: list[int], dtype: Any, step: int, namespace: str, priority: int
+    ) -> None:
         """What an engine does for a request: match, allocate the rest, insert, give back."""
         array = as_array(tokens, dtype, step)
         real = self.real_cache.match(array, namespace=namespace)
         model = self.model_cache.match(tokens, namespace=namespace)
-        needed = len(tokens) - len(model.block_ids)
+        needed = max(0, len(tokens) // self.block_size - len(model.block_ids))
         own = self.real_cache.allocate(needed)
         assert own == self.model_cache.allocate(needed)
         if own is not None:
-            self.insert(tokens, model.block_ids + own, dtype, step, namespace)
+            self.insert(tokens, model.block_ids + own, dtype, step, namespace, priority)
             self.real.release_array(np.array(own, dtype=np.int32))
             self.model.release_array(own)
         real.release()
         model.release()
 
     def insert(
-        self, tokens: list[int], ids: list[int], dtype: Any, step: int, namespace: str
+        self,
+        tokens: list[int],
+        ids: list[int],
+        dtype: Any,
+        step: int,
+        namespace: str,
+        priority: int,
     ) -> None:
+        array: Any = as_array(tokens, dtype, step)
+        if step == 1:
+            array = servecore.TokenBuffer(array)
+
         def real() -> Any:
             result = self.real_cache.insert(
-                as_array(tokens, dtype, step), as_array(ids, dtype, step), namespace=namespace
+                array, as_array(ids, dtype, step), namespace=namespace, priority=priority
             )
             return (result.num_new_tokens, result.duplicates.tolist())
 
         def model() -> Any:
-            result = self.model_cache.insert(tokens, ids, namespace=namespace)
+            result = self.model_cache.insert(tokens, ids, namespace=namespace, priority=priority)
             return (result.num_new_tokens, result.duplicates)
 
         self.both(real, model)
@@ -209,7 +258,13 @@ class CacheMachine(PoolMachine):
     @invariant()
     def caches_equal(self) -> None:
         self.real_cache.check()
-        assert self.real_cache.stats() == self.model_cache.stats()
+        stats = self.real_cache.stats()
+        assert 0 <= stats.pop("num_nodes") <= stats["num_cached_blocks"]
+        assert stats == self.model_cache.stats()
+        events = self.real_cache.events()
+        columns = (events.is_stored, events.block_ids, events.parent_ids)
+        assert list(zip(*map(np.ndarray.tolist, columns), strict=True)) == self.model_cache.events()
+        assert events.num_lost == 0
 
 
 # Speed of the machine is no property of the code, so there is no deadline.

@@ -60,6 +60,11 @@ def plain(text: str) -> str:
     """A type or signature with the spelling of neither side."""
     text = re.sub(r"servecore\._core\.", "", text)
     text = re.sub(r"numpy\.typing\.", "npt.", text).replace("numpy.", "np.")
+    text = text.replace("np.bool_]", "np.bool]")
+    # What an array holds is known at run time only.
+    text = re.sub(
+        r"npt\.NDArray\[np\.int32\] \| npt\.NDArray\[np\.int64\](?=:|$)", "np.ndarray", text
+    )
     text = re.sub(r"\b_(IntArray|FloatArray)\b", r"\1", text)
     text = re.sub(r"\b_Int\b", "int", text)
     return text.replace('"', "'")
