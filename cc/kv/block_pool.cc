@@ -297,7 +297,7 @@ void BlockPool::DropLocked(std::int32_t block) {
 }
 
 void BlockPool::CheckRetainable(std::int32_t block, BlockRefs refs,
-                                BlockRefs one) const {
+                                BlockRefs one) {
   if (TotalOf(refs) == 0) {
     throw std::logic_error(StrCat("cannot retain block ", block,
                                   ": it is free; allocate it first"));

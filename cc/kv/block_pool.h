@@ -141,7 +141,8 @@ class BlockPool {
   void RetainManyLocked(std::span<const std::int32_t> blocks, BlockRefs one);
   void ReleaseManyLocked(std::span<const std::int32_t> blocks,
                          BlockRefs one) noexcept;
-  void CheckRetainable(std::int32_t block, BlockRefs refs, BlockRefs one) const;
+  static void CheckRetainable(std::int32_t block, BlockRefs refs,
+                              BlockRefs one);
 
   const std::int32_t num_blocks_;
   mutable Mutex mutex_;

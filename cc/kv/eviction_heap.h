@@ -44,11 +44,11 @@ class EvictionHeap {
 
   void Push(EvictionKey key, std::int32_t node) {
     entries_.push_back({.key = key, .node = node});
-    std::push_heap(entries_.begin(), entries_.end(), After);
+    std::ranges::push_heap(entries_, After);
   }
 
   Entry Pop() {
-    std::pop_heap(entries_.begin(), entries_.end(), After);
+    std::ranges::pop_heap(entries_, After);
     const Entry entry = entries_.back();
     entries_.pop_back();
     return entry;
@@ -57,9 +57,7 @@ class EvictionHeap {
   void Clear() { entries_.clear(); }
 
   // Whether every entry is at a place that its key allows.
-  bool IsOrdered() const {
-    return std::is_heap(entries_.begin(), entries_.end(), After);
-  }
+  bool IsOrdered() const { return std::ranges::is_heap(entries_, After); }
 
  private:
   static bool After(const Entry& a, const Entry& b) { return a.key > b.key; }

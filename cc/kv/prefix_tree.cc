@@ -288,7 +288,7 @@ void PrefixTree::Clear() noexcept {
     runs_.Drop(node.segment, node.num_blocks * WordsPerBlock(node.wide));
     FreeNode(i);
   }
-  std::fill(buckets_.begin(), buckets_.end(), kNone);
+  std::ranges::fill(buckets_, kNone);
   for (const auto& [name, root] : root_of_namespace_) {
     unused_roots_.push_back(root);
   }

@@ -66,7 +66,7 @@ SERVECORE_COMMON_VARIANT(CommonAvx2, "avx2", std::int64_t)
 
 enum class Vectors { kBaseline, kAvx2, kAvx512 };
 
-Vectors WidestVectors() {
+Vectors WidestVectors() noexcept {
   if (__builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
     return Vectors::kAvx512;

@@ -370,8 +370,7 @@ namespace {
 kv::TokenBuffer::Snapshot ReadTokenBuffer(py::handle buffer) {
   py::detail::make_caster<Constructed<kv::TokenBuffer>> caster;
   caster.load(buffer, false);
-  const auto self =
-      py::detail::cast_op<Constructed<kv::TokenBuffer>>(std::move(caster));
+  const auto self = py::detail::cast_op<Constructed<kv::TokenBuffer>>(caster);
   const GilReleasedOnWait no_wait;
   return self->TakeSnapshot();
 }

@@ -47,10 +47,11 @@ pybind11::array_t<T> ToReadOnlyArray(const T* data, std::int64_t size,
   pybind11::capsule base(share.get(), [](void* shared) {
     std::default_delete<Share>()(static_cast<Share*>(shared));
   });
-  static_cast<void>(share.release());
+  // The capsule owns it now.
+  [[maybe_unused]] const Share* const owned = share.release();
   pybind11::array_t<T> array(static_cast<pybind11::ssize_t>(size), data, base);
-  pybind11::detail::array_proxy(array.ptr())->flags &=
-      ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  auto* const raw = pybind11::detail::array_proxy(array.ptr());
+  raw->flags &= ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
   return array;
 }
 

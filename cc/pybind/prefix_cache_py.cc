@@ -22,7 +22,6 @@
 #include "cc/kv/eviction_policy.h"
 #include "cc/kv/prefix_cache.h"
 #include "cc/kv/prefix_match.h"
-#include "cc/pybind/any_object_caster.h"
 #include "cc/pybind/array_args.h"
 #include "cc/pybind/array_results.h"
 #include "cc/pybind/constructed.h"
@@ -30,22 +29,6 @@
 #include "cc/pybind/scalar_args.h"
 
 namespace py = pybind11;
-
-namespace servecore::pybind {
-
-// A Python argument, by what a signature shows.
-struct NamespacesHandle {
-  static constexpr auto kSignature =
-      py::detail::const_name("str | Sequence[str]");
-  py::handle value;
-};
-
-}  // namespace servecore::pybind
-
-template <>
-struct pybind11::detail::type_caster<servecore::pybind::NamespacesHandle>
-    : servecore::pybind::AnyObjectCaster<servecore::pybind::NamespacesHandle> {
-};
 
 namespace servecore::pybind {
 namespace {

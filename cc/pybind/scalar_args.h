@@ -26,6 +26,13 @@ struct IntHandle {
   pybind11::handle value;
 };
 
+// One that a signature shows as one name or several.
+struct NamespacesHandle {
+  static constexpr auto kSignature =
+      pybind11::detail::const_name("str | Sequence[str]");
+  pybind11::handle value;
+};
+
 // Reads an int, or an object with `__index__` such as numpy.int32.
 //
 // Args:
@@ -58,6 +65,11 @@ namespace pybind11::detail {
 template <>
 struct type_caster<servecore::pybind::IntHandle>
     : servecore::pybind::AnyObjectCaster<servecore::pybind::IntHandle> {};
+
+template <>
+struct type_caster<servecore::pybind::NamespacesHandle>
+    : servecore::pybind::AnyObjectCaster<servecore::pybind::NamespacesHandle> {
+};
 
 }  // namespace pybind11::detail
 

@@ -169,9 +169,7 @@ TEST_F(PrefixCacheCheckTest, NoticesEveryBreak) {
        [](Peer& p) { p.token_of(0) = 7; }},
       {"node 0 is not found", [](Peer& p) { p.node(0).hash ^= 1; }},
       {"node 0 is not found",
-       [](Peer& p) {
-         std::fill(p.tree.buckets.begin(), p.tree.buckets.end(), -1);
-       }},
+       [](Peer& p) { std::ranges::fill(p.tree.buckets, -1); }},
       {"node 0 counts 2 children", [](Peer& p) { ++p.node(0).num_children; }},
       {"namespace '' counts 2 children",
        [](Peer& p) { ++p.tree.roots[0].num_children; }},
