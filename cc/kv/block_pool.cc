@@ -397,4 +397,8 @@ std::optional<std::vector<std::int32_t>> BlockPool::Transaction::Allocate(
   return ids;
 }
 
+void BlockPool::Transaction::AllocateTo(std::span<std::int32_t> ids) noexcept {
+  pool_.AllocateLocked(static_cast<std::int32_t>(ids.size()), ids.data());
+}
+
 }  // namespace servecore::kv

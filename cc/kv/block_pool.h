@@ -188,6 +188,9 @@ class BlockPool::Transaction {
   // As BlockPool::Allocate.
   std::optional<std::vector<std::int32_t>> Allocate(std::int64_t n);
 
+  // The same for as many as `ids` has elements, which are free, into it.
+  void AllocateTo(std::span<std::int32_t> ids) noexcept;
+
  private:
   BlockPool& pool_;
   std::lock_guard<Mutex> lock_;

@@ -142,7 +142,11 @@ void HashedBlockPool::Free(const IntSpan& blocks) {
   }
   const std::int32_t front = next_[num_blocks_];
   for (const std::int32_t id : freed) {
-    LinkBefore(id, first_key_[id] == kNone ? front : num_blocks_);
+    if (first_key_[id] == kNone) LinkBefore(id, front);
+  }
+  // After those: in an empty queue, the front is where the end is.
+  for (const std::int32_t id : freed) {
+    if (first_key_[id] != kNone) LinkBefore(id, num_blocks_);
   }
   total_refs_ -= static_cast<std::int64_t>(ids.size());
   freed_blocks_ += static_cast<std::int64_t>(freed.size());

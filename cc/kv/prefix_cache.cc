@@ -415,18 +415,20 @@ std::optional<std::vector<std::int32_t>> PrefixCache::Allocate(std::int64_t n) {
 
   const std::unique_lock lock(tree_mutex_);
   BlockPool::Transaction transaction(*pool_);
-  const std::int64_t num_missing = n - transaction.num_free();
-  if (num_missing > 0) {
-    if (num_missing > transaction.num_idle()) return std::nullopt;
-    Plan plan;
-    PlanFor(transaction, num_missing, plan);
-    if (static_cast<std::int64_t>(plan.victims.size()) < num_missing) {
-      Undo(plan);
-      return std::nullopt;
-    }
-    Finish(transaction, plan);
+  const std::int64_t num_missing =
+      std::max<std::int64_t>(0, n - transaction.num_free());
+  if (num_missing > transaction.num_idle()) return std::nullopt;
+  // Memory for the result comes first, since it may not be there.
+  blocks.emplace(static_cast<std::size_t>(n));
+  Plan plan;
+  PlanFor(transaction, num_missing, plan);
+  if (static_cast<std::int64_t>(plan.victims.size()) < num_missing) {
+    Undo(plan);
+    return std::nullopt;
   }
-  return transaction.Allocate(n);
+  Finish(transaction, plan);
+  transaction.AllocateTo(*blocks);
+  return blocks;
 }
 
 std::int64_t PrefixCache::Evict(std::int64_t n) {
@@ -531,7 +533,7 @@ void PrefixCache::Undo(const Plan& plan) noexcept {
 }
 
 void PrefixCache::Finish(BlockPool::Transaction& transaction,
-                         const Plan& plan) {
+                         const Plan& plan) noexcept {
   for (const PrefixTree::Shrunk& shrunk : plan.shrunk) {
     tree_.FinishShrink(shrunk);
   }

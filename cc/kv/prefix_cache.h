@@ -196,7 +196,7 @@ class PrefixCache {
   void PlanFor(const BlockPool::Transaction& transaction, std::int64_t n,
                Plan& plan);
   void Undo(const Plan& plan) noexcept;
-  void Finish(BlockPool::Transaction& transaction, const Plan& plan);
+  void Finish(BlockPool::Transaction& transaction, const Plan& plan) noexcept;
   void DropAll() noexcept;
 
   void CheckBlocks() const;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -538,6 +540,134 @@ TEST_F(PrefixCacheTest, BadInsertsBehindACachedPrefixAreRefused) {
   // Refusals touched nothing: a's leaf is still the oldest.
   EXPECT_EQ(cache.Evict(1), 1);
   EXPECT_EQ(pool->RefCount(cached[1]), 0);
+}
+
+TEST_F(PrefixCacheTest, MatchManyIsMatchForEachPart) {
+  const Ids plain = InsertFresh({1, 2, 3, 4});
+  const Ids tenant = InsertFresh({1, 2}, "tenant");
+  const Tokens tokens = {1, 2, 3, 4, 1, 2, 9, 9, 9, 9};
+  const std::vector<std::string_view> one = {""};
+  std::vector<PrefixMatch> matches =
+      cache.MatchMany(tokens, Ids{0, 4, 4, 8}, one);
+  ASSERT_EQ(matches.size(), 3U);
+  EXPECT_EQ(matches[0].block_ids(), plain);
+  EXPECT_EQ(matches[1].block_ids(), Ids{});
+  EXPECT_EQ(matches[2].block_ids(), Ids{plain[0]});
+  EXPECT_EQ(pool->RefCount(plain[0]), 3);
+  const std::vector<std::string_view> two = {"tenant", ""};
+  matches = cache.MatchMany(tokens, WideTokens{4, 8, 10}, two);
+  EXPECT_EQ(matches[0].block_ids(), tenant);
+  EXPECT_EQ(matches[1].block_ids(), Ids{});
+  EXPECT_TRUE(cache.MatchMany(tokens, Ids{3}, one).empty());
+  matches.clear();
+  const auto match_many = [&](const Ids& offsets,
+                              const std::vector<std::string_view>& names) {
+    return [&, offsets] { cache.MatchMany(tokens, offsets, names); };
+  };
+  ExpectRefused<std::invalid_argument>({"offsets is empty"},
+                                       match_many({}, one));
+  ExpectRefused<std::invalid_argument>({"offsets[0] is -1", "0 to 10"},
+                                       match_many({-1, 2}, one));
+  ExpectRefused<std::invalid_argument>({"offsets[2] is 3", "4 to 10"},
+                                       match_many({0, 4, 3}, one));
+  ExpectRefused<std::invalid_argument>({"offsets[1] is 11", "0 to 10"},
+                                       match_many({0, 11}, one));
+  ExpectRefused<std::invalid_argument>({"2 namespaces for 3 requests"},
+                                       match_many({0, 1, 2, 3}, two));
+}
+
+TEST_F(PrefixCacheTest, EventsTellWhatIsStoredAndRemoved) {
+  const Ids a = InsertFresh({1, 1, 2, 2});
+  const Ids b = InsertFresh({1, 1, 3, 3});
+  EXPECT_EQ(cache.Evict(1), 1);
+  CacheEvents events = cache.Events();
+  EXPECT_EQ(events.block_ids, (Ids{a[0], a[1], b[1], a[1]}));
+  EXPECT_EQ(events.parent_ids, (Ids{-1, a[0], a[0], -1}));
+  EXPECT_EQ(events.is_stored, (std::vector<std::uint8_t>{1, 1, 1, 0}));
+  cache.Reset();
+  events = cache.Events();
+  EXPECT_EQ(events.block_ids, (Ids{b[1], a[0]}));
+  EXPECT_TRUE(cache.Events().block_ids.empty());
+}
+
+TEST_F(PrefixCacheTest, PrioritiesBeyondInt32AreRefused) {
+  const Ids ids = *pool->Allocate(1);
+  const std::int64_t over = std::int64_t{1} << 31;
+  for (const std::int64_t bad : {over, -over - 1}) {
+    ExpectRefused<std::invalid_argument>(
+        {std::to_string(bad), "-2147483648 to 2147483647"},
+        [&] { cache.Insert(Tokens{1, 2}, ids, "", bad); });
+  }
+  cache.Insert(Tokens{1, 2}, ids, "", over - 1);
+  cache.Insert(Tokens{1, 2}, ids, "", -over);
+}
+
+// The priority of a path is the highest that any of its inserts gave it.
+TEST_F(PrefixCacheTest, PriorityDecidesWhatIsKept) {
+  PrefixCache cache(pool,
+                    {.block_size = 1, .policy = EvictionPolicy::kPriority});
+  const Ids ids = *pool->Allocate(3);
+  cache.Insert(Tokens{1}, Ids{ids[0]}, "", 5);
+  cache.Insert(Tokens{2}, Ids{ids[1]}, "", -5);
+  cache.Insert(Tokens{3}, Ids{ids[2]}, "", 0);
+  cache.Insert(Tokens{2}, Ids{ids[1]}, "", 9);
+  cache.Insert(Tokens{1}, Ids{ids[0]}, "", -9);
+  pool->ReleaseArray(ids);
+  cache.Match(Tokens{3});
+  Ids order;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cache.Evict(1), 1);
+    order.push_back((*pool->Allocate(1))[0]);
+  }
+  EXPECT_EQ(order, (Ids{ids[2], ids[0], ids[1]}));
+}
+
+TEST_F(PrefixCacheTest, ALookupSplitsNothing) {
+  InsertFresh({1, 1, 2, 2, 3, 3, 4, 4});
+  Found(Tokens{1, 1});
+  Found(Tokens{1, 1, 2, 2, 9, 9});
+  EXPECT_EQ(cache.stats().num_nodes, 1);
+  InsertFresh({1, 1, 2, 2});
+  EXPECT_EQ(cache.stats().num_nodes, 1);
+  InsertFresh({1, 1, 2, 2, 9, 9});
+  EXPECT_EQ(cache.stats().num_nodes, 3);
+}
+
+// What a second thread writes to the arrays during an Insert is an error, or
+// comes too early or too late to matter; it is never half of each.
+TEST_F(PrefixCacheTest, ArraysThatChangeDuringAnInsertAreRefused) {
+  constexpr std::int32_t kMany = 1 << 19;
+  const auto pool = std::make_shared<BlockPool>(kMany);
+  PrefixCache cache(pool, {.block_size = 1, .max_events = 0});
+  const Ids ids = *pool->Allocate(kMany);
+  Tokens tokens(kMany);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    // Through std::atomic_ref: the race is what is tested, not undefined.
+    for (std::int32_t i = 0; !done; ++i) {
+      std::atomic_ref(tokens[kMany - 1]).store(i, std::memory_order_relaxed);
+    }
+  });
+  int num_refused = 0;
+  for (int round = 0; round < 10000 && num_refused < 3; ++round) {
+    const BlockPoolStats before = pool->stats();
+    try {
+      cache.Insert(tokens, ids);
+      EXPECT_EQ(cache.stats().num_cached_blocks, kMany);
+      cache.Reset();
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(),
+                   "tokens changed while insert read them; give an array that "
+                   "nobody writes to during the call");
+      EXPECT_EQ(cache.stats().num_cached_blocks, 0);
+      EXPECT_EQ(pool->stats(), before);
+      ++num_refused;
+    }
+    cache.Check();
+  }
+  done = true;
+  writer.join();
+  EXPECT_EQ(num_refused, 3);
 }
 
 TEST_F(PrefixCacheTest, BadCountsAreRefused) {
