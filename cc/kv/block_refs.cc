@@ -15,11 +15,13 @@ constexpr std::size_t kRun = 16;
 // these functions are inlined.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-// Vectors of the compiler's own kind; it makes as many registers of one as the
-// machine needs.
-using Ids [[gnu::vector_size(64)]] = std::int32_t;
-using Words [[gnu::vector_size(64)]] = std::int64_t;
-constexpr std::size_t kWords = 8;
+// Vectors of the compiler's own kind, which makes as many registers of one as
+// the machine needs. Not of 64 bytes: gcc 12 misplaces such under the address
+// sanitizer.
+using Ids [[gnu::vector_size(32)]] = std::int32_t;
+using Words [[gnu::vector_size(32)]] = std::int64_t;
+constexpr std::size_t kIds = 8;
+constexpr std::size_t kWords = 4;
 
 template <class Vector, class T>
 [[gnu::always_inline]] inline Vector Load(const T* from) {
@@ -29,31 +31,31 @@ template <class Vector, class T>
 }
 
 [[gnu::always_inline]] inline std::int64_t Or(const Words& words) {
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < kWords; ++i) all |= words[i];
-  return all;
+  return words[0] | words[1] | words[2] | words[3];
 }
 
 [[gnu::always_inline]] inline std::int64_t Sum(const Words& words) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < kWords; ++i) sum += words[i];
-  return sum;
+  return words[0] + words[1] + words[2] + words[3];
 }
 
 [[gnu::always_inline]] inline std::int32_t LowestOfRun(
     const std::int32_t* blocks, std::size_t num_blocks) {
-  constexpr Ids kIota = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const auto span = static_cast<std::int32_t>(kRun) - 1;
+  constexpr Ids kIota = {0, 1, 2, 3, 4, 5, 6, 7};
+  constexpr auto kHalf = static_cast<std::int32_t>(kIds);
+  constexpr auto kSpan = static_cast<std::int32_t>(kRun) - 1;
   // Most of what is no run is told by its ends.
   const std::int32_t first = blocks[0];
-  const std::int32_t last = blocks[kRun - 1];
-  if (last != first + span && last != first - span) return -1;
+  const std::int32_t last = blocks[kSpan];
+  if (last != first + kSpan && last != first - kSpan) return -1;
   const std::int32_t lowest = std::min(first, last);
   if (lowest < 0 || static_cast<std::size_t>(lowest) + kRun > num_blocks) {
     return -1;
   }
-  const Ids expected = last > first ? first + kIota : first - kIota;
-  const Ids different = Load<Ids>(blocks) ^ expected;
+  const std::int32_t step = last > first ? 1 : -1;
+  const Ids rising = step * kIota;
+  const Ids different =
+      (Load<Ids>(blocks) ^ (first + rising)) |
+      (Load<Ids>(blocks + kIds) ^ (first + step * kHalf + rising));
   Words bits;
   std::memcpy(&bits, &different, sizeof bits);
   return Or(bits) == 0 ? lowest : -1;
@@ -61,39 +63,47 @@ template <class Vector, class T>
 
 [[gnu::always_inline]] inline bool AddToRun(BlockRefs* refs, BlockRefs one,
                                             std::int64_t& num_idle) {
-  const auto low = Load<Words>(refs);
-  const auto high = Load<Words>(refs + kWords);
+  constexpr auto kIdle = static_cast<std::int64_t>(kOneCached);
   // MayAdd is false where one of these is negative.
-  const Words low_total = low & 0xffffffff;
-  const Words high_total = high & 0xffffffff;
-  Words refused = (low_total - 1) | (kMaxGuarded - 1 - low_total) |
-                  (high_total - 1) | (kMaxGuarded - 1 - high_total);
-  if (one == kOneCached) {
-    refused |= kMaxCaches - 1 - (low >> 56 & kMaxCaches);
-    refused |= kMaxCaches - 1 - (high >> 56 & kMaxCaches);
+  Words refused = {};
+  // Comparisons give -1 where they hold.
+  Words minus_idle = {};
+  for (std::size_t i = 0; i < kRun; i += kWords) {
+    const auto words = Load<Words>(refs + i);
+    const Words total = words & 0xffffffff;
+    refused |= (total - 1) | (kMaxGuarded - 1 - total);
+    if (one == kOneCached) {
+      refused |= kMaxCaches - 1 - (words >> 56 & kMaxCaches);
+    }
+    minus_idle += words == kIdle;
   }
   if (Or(refused) < 0) return false;
-  constexpr auto kIdle = static_cast<std::int64_t>(kOneCached);
-  // Comparisons give -1 where they hold.
-  num_idle -= Sum((low == kIdle) + (high == kIdle));
-  const Words new_low = low + static_cast<std::int64_t>(one);
-  const Words new_high = high + static_cast<std::int64_t>(one);
-  std::memcpy(refs, &new_low, sizeof new_low);
-  std::memcpy(refs + kWords, &new_high, sizeof new_high);
+  for (std::size_t i = 0; i < kRun; i += kWords) {
+    const Words words = Load<Words>(refs + i) + static_cast<std::int64_t>(one);
+    std::memcpy(refs + i, &words, sizeof words);
+  }
+  num_idle -= Sum(minus_idle);
   return true;
 }
 
 [[gnu::always_inline]] inline bool SubtractFromRun(BlockRefs* refs,
                                                    BlockRefs one,
                                                    std::int64_t& num_idle) {
-  const Words low = Load<Words>(refs) - static_cast<std::int64_t>(one);
-  const Words high =
-      Load<Words>(refs + kWords) - static_cast<std::int64_t>(one);
-  if (Or((low == 0) | (high == 0)) != 0) return false;
   constexpr auto kIdle = static_cast<std::int64_t>(kOneCached);
-  num_idle -= Sum((low == kIdle) + (high == kIdle));
-  std::memcpy(refs, &low, sizeof low);
-  std::memcpy(refs + kWords, &high, sizeof high);
+  const auto less = static_cast<std::int64_t>(one);
+  Words freed = {};
+  Words minus_idle = {};
+  for (std::size_t i = 0; i < kRun; i += kWords) {
+    const Words words = Load<Words>(refs + i) - less;
+    freed |= words == 0;
+    minus_idle += words == kIdle;
+  }
+  if (Or(freed) != 0) return false;
+  for (std::size_t i = 0; i < kRun; i += kWords) {
+    const Words words = Load<Words>(refs + i) - less;
+    std::memcpy(refs + i, &words, sizeof words);
+  }
+  num_idle -= Sum(minus_idle);
   return true;
 }
 

@@ -410,3 +410,94 @@ def test_nothing_is_copied_or_pickled() -> None:
         for refuse in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError):
                 refuse(thing)
+
+
+def test_properties_name_what_it_was_made_of() -> None:
+    pool = BlockPool(1)
+    cache = PrefixCache(pool, 4, eviction="slru")
+    assert cache.pool is pool
+    assert (cache.block_size, cache.eviction) == (4, "slru")
+
+
+def test_allocate_array_gives_what_allocate_gives() -> None:
+    _, cache, _ = filled(num_blocks=4)
+    ids = cache.allocate_array(2)
+    assert ids is not None
+    assert (ids.dtype, ids.tolist()) == (np.int32, [3, 2])
+    assert cache.allocate_array(3) is None
+    with pytest.raises(ValueError, match="-1"):
+        cache.allocate_array(-1)
+
+
+def test_match_many_matches_each_part() -> None:
+    pool, cache, held = filled()
+    many = np.concatenate([held, held[:2], tokens(9, 9)])
+    matches = cache.match_many(many, [0, 6, 8, 10])
+    assert [match.block_ids.tolist() for match in matches] == [[0, 1, 2], [0], []]
+    assert pool.ref_count(0) == 3
+    del matches
+    gc.collect()
+    assert pool.ref_count(0) == 1
+    offsets = np.array([0, 6, 8])
+    names = [match.num_tokens for match in cache.match_many(many, offsets, namespace=["x", ""])]
+    assert names == [0, 2]
+    assert cache.match_many(many, [4]) == []
+
+
+@pytest.mark.parametrize(
+    ("offsets", "namespace", "error", "words"),
+    [
+        ([], "", ValueError, "offsets is empty"),
+        ([0, 7], "", ValueError, r"offsets\[1\] is 7; allowed are 0 to 6"),
+        ([4, 2], "", ValueError, r"offsets\[1\] is 2; allowed are 4 to 6"),
+        ([-1, 2], "", ValueError, r"offsets\[0\] is -1"),
+        ([0.5, 2], "", TypeError, r"offsets\[0\]"),
+        ([0, 2], ["a", "b"], ValueError, "2 namespaces for 1 requests"),
+        ([0, 2], [b"a"], TypeError, r"namespace\[0\]: expected a str"),
+        ([0, 2], 3, TypeError, "namespace: expected a str or a sequence of str"),
+    ],
+)
+def test_what_match_many_refuses(
+    offsets: Any, namespace: Any, error: type[Exception], words: str
+) -> None:
+    pool, cache, held = filled()
+    with unchanged(pool, cache), pytest.raises(error, match=words):
+        cache.match_many(held, offsets, namespace=namespace)
+
+
+def test_events_are_arrays_of_what_happened() -> None:
+    pool = BlockPool(4)
+    cache = PrefixCache(pool, 1)
+    blocks = cache.allocate(2)
+    assert blocks is not None
+    cache.insert(tokens(1, 2), blocks)
+    pool.release_array(np.array(blocks, dtype=np.int32))
+    cache.evict(1)
+    events = cache.events()
+    assert (len(events), events.num_lost) == (3, 0)
+    assert events.is_stored.dtype == np.bool_
+    assert events.is_stored.tolist() == [True, True, False]
+    assert events.block_ids.tolist() == [0, 1, 1]
+    assert events.parent_ids.tolist() == [-1, 0, -1]
+    assert repr(events) == "<CacheEvents events=3 lost=0>"
+    assert len(cache.events()) == 0
+
+
+def test_events_that_nobody_fetches_are_counted_and_dropped() -> None:
+    pool = BlockPool(8)
+    cache = PrefixCache(pool, 1, max_events=3)
+    blocks = cache.allocate(5)
+    assert blocks is not None
+    cache.insert(tokens(1, 2, 3), blocks[:3])
+    cache.insert(tokens(9), blocks[3:])
+    events = cache.events()
+    assert (events.block_ids.tolist(), events.num_lost) == ([3], 3)
+    with pytest.raises(ValueError, match="max_events is -1"):
+        PrefixCache(pool, 1, max_events=-1)
+
+
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 2**70])
+def test_a_priority_beyond_int32_is_refused(priority: int) -> None:
+    pool, cache, held = filled()
+    with unchanged(pool, cache), pytest.raises(ValueError, match="priority"):
+        cache.insert(held, [0, 1, 2], priority=priority)
