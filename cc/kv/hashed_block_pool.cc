@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -91,7 +92,7 @@ std::optional<std::vector<std::int32_t>> HashedBlockPool::Allocate(
       gone.push_back({id, std::string(entries_[e].text())});
     }
   }
-  if (!gone.empty()) removed->reserve(removed->size() + gone.size());
+  if (removed != nullptr) removed->reserve(removed->size() + gone.size());
   for (const std::int32_t id : ids) {
     RemoveKeysLocked(id, nullptr);
     prev_[id] = next_[id] = kNone;
@@ -102,7 +103,7 @@ std::optional<std::vector<std::int32_t>> HashedBlockPool::Allocate(
   num_free_ -= count;
   total_refs_ += count;
   allocated_blocks_ += count;
-  for (RemovedKey& key : gone) removed->push_back(std::move(key));
+  if (removed != nullptr) std::ranges::move(gone, std::back_inserter(*removed));
   return ids;
 }
 
@@ -170,9 +171,10 @@ std::vector<std::uint8_t> HashedBlockPool::Insert(
   const std::lock_guard lock(mutex_);
   Reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
+    PrefetchFor(hashes, i);
     if (first_key_[ids[i]] != kNone) {
-      const bool is_twice = std::find(ids.begin(), ids.begin() + i, ids[i]) !=
-                            ids.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool is_twice =
+          std::ranges::count(std::span(ids).first(i), ids[i]) > 0;
       for (std::size_t k = i; k-- > 0;) {
         RemoveKeysLocked(ids[k], nullptr);
         --removed_keys_;
@@ -203,9 +205,13 @@ std::vector<std::int32_t> HashedBlockPool::Find(
     std::span<const std::string_view> keys) const {
   std::vector<std::int32_t> found;
   found.reserve(keys.size());
+  std::vector<std::uint32_t> hashes;
+  hashes.reserve(keys.size());
+  for (const std::string_view key : keys) hashes.push_back(HashOf(key));
   const std::lock_guard lock(mutex_);
-  for (const std::string_view key : keys) {
-    const std::int32_t entry = FindLocked(key, HashOf(key));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    PrefetchFor(hashes, i);
+    const std::int32_t entry = FindLocked(keys[i], hashes[i]);
     if (entry == kNone) break;
     found.push_back(entries_[entry].block);
   }
@@ -248,8 +254,8 @@ void HashedBlockPool::Reset(std::int64_t max_used) {
                                   " blocks are in use; allowed are ", allowed,
                                   ", so free the others first"));
   }
-  std::fill(first_key_.begin(), first_key_.end(), kNone);
-  std::fill(buckets_.begin(), buckets_.end(), kNone);
+  std::ranges::fill(first_key_, kNone);
+  std::ranges::fill(buckets_, kNone);
   entries_.clear();
   unused_entry_ = kNone;
   removed_keys_ += num_keys_;
@@ -338,6 +344,18 @@ std::int32_t HashedBlockPool::FindLocked(std::string_view key,
   return entry;
 }
 
+void HashedBlockPool::PrefetchFor(std::span<const std::uint32_t> hashes,
+                                  std::size_t i) const {
+  constexpr std::size_t kAhead = 8;
+  const std::size_t mask = buckets_.size() - 1;
+  if (i + 2 * kAhead < hashes.size()) {
+    __builtin_prefetch(&buckets_[hashes[i + 2 * kAhead] & mask]);
+  }
+  if (i + kAhead >= hashes.size()) return;
+  const std::int32_t entry = buckets_[hashes[i + kAhead] & mask];
+  if (entry != kNone) __builtin_prefetch(&entries_[entry].hash);
+}
+
 bool HashedBlockPool::HasLocked(std::int32_t block, std::string_view key,
                                 std::uint32_t hash) const {
   std::int32_t entry = first_key_[block];
@@ -349,7 +367,12 @@ bool HashedBlockPool::HasLocked(std::int32_t block, std::string_view key,
 }
 
 void HashedBlockPool::Reserve(std::size_t num_more) {
-  const std::size_t wanted = static_cast<std::size_t>(num_keys_) + num_more;
+  // Mostly each block gets one key: room for that at once, since to grow means
+  // to move everything.
+  constexpr std::int32_t kMaxAtOnce = 1 << 20;
+  const std::size_t wanted =
+      std::max(static_cast<std::size_t>(num_keys_) + num_more,
+               static_cast<std::size_t>(std::min(num_blocks_, kMaxAtOnce)));
   if (wanted > entries_.capacity()) {
     entries_.reserve(std::max(wanted, 2 * entries_.capacity()));
   }

@@ -168,6 +168,8 @@ class HashedBlockPool {
   std::int32_t FindLocked(std::string_view key, std::uint32_t hash) const;
   bool HasLocked(std::int32_t block, std::string_view key,
                  std::uint32_t hash) const;
+  // Asks for the memory that the lookups after the i-th will want.
+  void PrefetchFor(std::span<const std::uint32_t> hashes, std::size_t i) const;
   void Reserve(std::size_t num_more);
   bool AddLocked(std::int32_t block, std::string_view key, std::uint32_t hash);
   void RemoveEntry(std::int32_t entry);

@@ -1,7 +1,7 @@
 // Copyright 2026 The servecore Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What limits it: the queue and the counts are 12 bytes a block in three
+// What limits it: the queue and the counts are 16 bytes a block in three
 // arrays, and a key of 36 bytes with its links is a cache line and a half,
 // which BM_Copy moves once and so is the floor of BM_Flow. Beside that, each
 // key costs a bucket and an entry to look at, one miss of the cache each once

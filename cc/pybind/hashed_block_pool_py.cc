@@ -32,7 +32,7 @@ namespace {
 using kv::HashedBlockPool;
 using PoolSelf = Constructed<HashedBlockPool>;
 using IdArray = py::array_t<std::int32_t>;
-using Keys = py::typing::Sequence<py::bytes>;
+using Keys = py::typing::List<py::bytes>;
 using RemovedKeys = py::typing::List<py::typing::Tuple<py::int_, py::bytes>>;
 
 constexpr const char* kClassDoc =

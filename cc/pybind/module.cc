@@ -5,6 +5,7 @@
 
 #include "cc/pybind/block_pool_py.h"
 #include "cc/pybind/functions_py.h"
+#include "cc/pybind/hashed_block_pool_py.h"
 #include "cc/pybind/prefix_cache_py.h"
 #include "cc/pybind/token_buffer_py.h"
 
@@ -40,6 +41,7 @@ while they wait for another thread.
 PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = kDoc;
   servecore::pybind::BindBlockPool(module);
+  servecore::pybind::BindHashedBlockPool(module);
   servecore::pybind::BindTokenBuffer(module);
   servecore::pybind::BindPrefixCache(module);
   servecore::pybind::BindFunctions(module);

@@ -16,6 +16,7 @@ are in `servecore.ops` and `servecore.nn` and are imported by themselves.
 from servecore._core import (
     BlockPool,
     CacheEvents,
+    HashedBlockPool,
     InsertResult,
     PrefixCache,
     PrefixMatch,
@@ -29,6 +30,7 @@ from servecore._version import __version__
 __all__ = [
     "BlockPool",
     "CacheEvents",
+    "HashedBlockPool",
     "InsertResult",
     "PrefixCache",
     "PrefixMatch",

@@ -22,6 +22,7 @@ request, and `BlockPool.release_array` gives back the request's own references.
 from servecore._core import (
     BlockPool,
     CacheEvents,
+    HashedBlockPool,
     InsertResult,
     PrefixCache,
     PrefixMatch,
@@ -31,6 +32,7 @@ from servecore._core import (
 __all__ = [
     "BlockPool",
     "CacheEvents",
+    "HashedBlockPool",
     "InsertResult",
     "PrefixCache",
     "PrefixMatch",

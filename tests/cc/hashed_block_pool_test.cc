@@ -278,6 +278,7 @@ TEST(HashedBlockPool, AgreesWithAModel) {
   constexpr std::int32_t kBlocks = 40;
   HashedBlockPool pool(kBlocks);
   Model model(kBlocks);
+  // NOLINTNEXTLINE(bugprone-random-generator-seed): the same run each time.
   std::mt19937 random(7);
   const auto below = [&random](std::size_t n) {
     return static_cast<std::int32_t>(random() % n);
@@ -387,7 +388,8 @@ TEST(HashedBlockPool, ThreadsShareIt) {
   RunTogether(kThreads, [&pool](int thread) {
     std::mt19937 random(thread);
     for (int i = 0; i < 2000; ++i) {
-      const std::optional<Ids> ids = pool.Allocate(random() % 8);
+      const std::optional<Ids> ids =
+          pool.Allocate(static_cast<int>(random() % 8));
       if (!ids) continue;
       const std::string key = std::to_string(random() % 50);
       if (!ids->empty()) pool.Insert(Ids{ids->front()}, Keys{key});
