@@ -44,8 +44,8 @@ TEST(BlockRefsTest, ARunRisesOrFallsByOne) {
 }
 
 // Lists of runs and of single ids, of blocks in every state, against a loop.
-TEST(BlockRefsTest, BulkOperationsDoWhatALoopDoes) {
-  std::mt19937 random(1);
+void CompareWithALoop(std::uint32_t seed) {
+  std::mt19937 random(seed);
   const auto pick = [&random](std::uint32_t n) { return random() % n; };
   int num_stopped = 0;
   int num_freed = 0;
@@ -109,6 +109,13 @@ TEST(BlockRefsTest, BulkOperationsDoWhatALoopDoes) {
   // Nothing is proved where nothing happened.
   EXPECT_GT(num_stopped, 300);
   EXPECT_GT(num_freed, 3000);
+}
+
+TEST(BlockRefsTest, BulkOperationsDoWhatALoopDoes) {
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    CompareWithALoop(seed);
+  }
 }
 
 }  // namespace

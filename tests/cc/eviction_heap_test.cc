@@ -16,8 +16,8 @@
 namespace servecore::kv {
 namespace {
 
-TEST(EvictionHeapTest, GivesTheLeastKeyFirst) {
-  std::mt19937 random(1);
+void PushAndPop(std::uint32_t seed) {
+  std::mt19937 random(seed);
   EvictionHeap heap;
   std::vector<EvictionKey> keys;
   for (std::int32_t node = 0; node < 500; ++node) {
@@ -34,6 +34,13 @@ TEST(EvictionHeapTest, GivesTheLeastKeyFirst) {
     EXPECT_EQ(keys[static_cast<std::size_t>(entry.node)], key);
   }
   EXPECT_TRUE(heap.empty());
+}
+
+TEST(EvictionHeapTest, GivesTheLeastKeyFirst) {
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    PushAndPop(seed);
+  }
 }
 
 TEST(EvictionHeapTest, PushesWithoutMemoryWhatWasReserved) {

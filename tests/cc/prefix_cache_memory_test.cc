@@ -87,6 +87,7 @@ Tokens Rising(std::int32_t first, std::int32_t n) {
 class PrefixCacheMemoryTest : public testing::Test {
  protected:
   static constexpr std::int32_t kBlocks = 4096;
+  static constexpr std::size_t kBlockSize = 64;
 
   std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>(kBlocks);
   PrefixCache cache{pool, {.block_size = 64, .policy = EvictionPolicy::kLfu}};
@@ -99,8 +100,8 @@ TEST_F(PrefixCacheMemoryTest, InsertThatFailsChangesNothing) {
   EXPECT_GT(FailUntilDone(cache, [&] { cache.Insert(tokens, ids, "tenant"); }),
             5);
   // A branch within a run, with duplicates before it.
-  Tokens branch(tokens.begin(), tokens.begin() + 64 * 100);
-  branch[64 * 50] = -1;
+  Tokens branch(tokens.begin(), tokens.begin() + 6400);
+  branch[50 * kBlockSize] = -1;
   const Ids more = *pool->Allocate(100);
   EXPECT_GT(FailUntilDone(cache, [&] { cache.Insert(branch, more, "tenant"); }),
             3);
@@ -109,7 +110,8 @@ TEST_F(PrefixCacheMemoryTest, InsertThatFailsChangesNothing) {
 }
 
 TEST_F(PrefixCacheMemoryTest, WideInsertThatFailsChangesNothing) {
-  const std::vector<std::int64_t> tokens(64 * 10, std::int64_t{1} << 40);
+  const std::vector<std::int64_t> tokens(10 * kBlockSize,
+                                         std::int64_t{1} << 40);
   const Ids ids = *pool->Allocate(10);
   EXPECT_GT(FailUntilDone(cache, [&] { cache.Insert(tokens, ids); }), 5);
   EXPECT_EQ(cache.Match(tokens).num_tokens(), 64 * 10);

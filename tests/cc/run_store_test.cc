@@ -83,16 +83,16 @@ TEST(RunStoreTest, NamesTheEmptiestSegmentOnceMemoryIsWorthIt) {
 
 // What is moved out of the named segments makes room for what comes, so memory
 // stays within about twice what is in use, whichever runs go.
-TEST(RunStoreTest, CleaningBoundsTheMemory) {
+void PlaceMoveAndDrop(std::uint32_t seed) {
   struct Run {
     RunStore::Place place;
     std::int64_t num_words;
   };
   RunStore store;
-  std::mt19937 random(1);
+  std::mt19937 random(seed);
   std::vector<Run> runs;
   std::int64_t live = 0;
-  for (int step = 0; step < 5000; ++step) {
+  for (int step = 0; step < 2000; ++step) {
     for (std::int32_t segment = store.SegmentToClean();
          segment != RunStore::kNone; segment = store.SegmentToClean()) {
       for (Run& run : runs) {
@@ -102,7 +102,7 @@ TEST(RunStoreTest, CleaningBoundsTheMemory) {
       }
       EXPECT_EQ(store.live_words(segment), 0);
     }
-    const std::int64_t num_words = 1 + random() % 20000;
+    const auto num_words = static_cast<std::int64_t>(1 + random() % 20000);
     runs.push_back({store.Add(num_words), num_words});
     live += num_words;
     while (live > 20 * kSegment) {
@@ -113,6 +113,13 @@ TEST(RunStoreTest, CleaningBoundsTheMemory) {
     }
     ASSERT_EQ(store.total_live_words(), live);
     ASSERT_LE(store.total_words(), 2 * live + 8 * kSegment);
+  }
+}
+
+TEST(RunStoreTest, CleaningBoundsTheMemory) {
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    PlaceMoveAndDrop(seed);
   }
 }
 
