@@ -155,6 +155,8 @@ Raises:
   ValueError: a key is too short or too long, or there are not as many keys as
     ids.
 
+Ownership: the result owns its memory; no reference changes hands.
+Lifetime: ids is kept alive during the call.
 Copies: the keys.
 GIL: released.
 Thread safety: safe. O(len(ids)).

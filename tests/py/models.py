@@ -7,8 +7,9 @@ They are written to be read, not to be fast, and share nothing with the real one
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +79,9 @@ class Node:
     tokens: bytes
     block: int
     children: dict[bytes, Node] = field(default_factory=dict)
+    inserted: int = 0
+    last_use: int = 0
+    hits: int = 0
 
 
 class PrefixMatch:
@@ -105,16 +109,32 @@ class InsertResult:
     duplicates: list[int]
 
 
+# What each policy evicts first has the least of these. Replayed prompts have no priorities.
+RANKS: dict[str, Callable[[Node], tuple[int, ...]]] = {
+    "lru": lambda node: (node.last_use,),
+    "lfu": lambda node: (node.hits, node.last_use),
+    "slru": lambda node: (min(node.hits, 1), node.last_use),
+    "fifo": lambda node: (node.inserted,),
+    "priority": lambda node: (node.last_use,),
+}
+
+
 class PrefixCache:
-    """A tree of blocks, and one list of them all from the least to the most recently used."""
+    """A tree of blocks, and a heap of its leaves by the rank that the policy gives them.
+
+    A leaf is pushed whenever its rank changes; an entry whose rank is no longer its node's is
+    passed over.
+    """
 
     def __init__(self, pool: BlockPool, block_size: int, *, eviction: str = "lru") -> None:
-        if eviction != "lru":
-            raise ValueError(f"eviction is {eviction!r}; allowed: 'lru'")
         self._pool = pool
         self._block_size = block_size
+        self._rank = RANKS[eviction]
         self._root = Node(None, b"", -1)
-        self._by_use: OrderedDict[Node, None] = OrderedDict()
+        self._nodes: set[Node] = set()
+        self._heap: list[tuple[tuple[int, ...], int, Node]] = []
+        self._serial = itertools.count()
+        self._clock = 0
         self._evicted = 0
 
     def _blocks_of(self, tokens: Tokens) -> list[bytes]:
@@ -123,11 +143,19 @@ class PrefixCache:
         wide = tokens[:whole].astype(np.int64)
         return [wide[at : at + size].tobytes() for at in range(0, whole, size)]
 
-    def _touch(self, path: list[Node]) -> None:
-        # From the leaf to the root, so that a parent always outlives its children in the list.
-        for node in reversed(path):
-            self._by_use[node] = None
-            self._by_use.move_to_end(node)
+    def _push(self, node: Node) -> None:
+        # The serial number decides between equal ranks, which are of one node.
+        heapq.heappush(self._heap, (self._rank(node), next(self._serial), node))
+
+    def _use(self, path: list[Node], *, is_hit: bool) -> None:
+        self._clock += 1
+        for node in path:
+            node.last_use = self._clock
+            node.hits += is_hit
+            if not node.inserted:
+                node.inserted = self._clock
+        if path and not path[-1].children:
+            self._push(path[-1])
 
     def match(self, tokens: Tokens, /) -> PrefixMatch:
         """Finds and holds the longest cached prefix."""
@@ -138,7 +166,7 @@ class PrefixCache:
                 break
             node = node.children[key]
             path.append(node)
-        self._touch(path)
+        self._use(path, is_hit=True)
         return PrefixMatch(self._pool, [node.block for node in path], len(path) * self._block_size)
 
     def insert(self, tokens: Tokens, block_ids: NDArray[np.int32], /) -> InsertResult:
@@ -154,56 +182,70 @@ class PrefixCache:
             if key not in node.children:
                 self._pool.retain(block)
                 node.children[key] = Node(node, key, block)
+                self._nodes.add(node.children[key])
                 new += 1
             elif node.children[key].block != block:
                 duplicates.append(block)
             node = node.children[key]
             path.append(node)
-        self._touch(path)
+        self._use(path, is_hit=False)
         return InsertResult(new * self._block_size, duplicates)
 
-    def _victims(self, n: int) -> list[Node]:
-        """Up to n blocks to evict: leaves that nobody else holds, the least recently used first.
-
-        One pass is enough: a block's children come before it in the list.
-        """
-        chosen: OrderedDict[Node, None] = OrderedDict()
-        for node in self._by_use:
-            if len(chosen) == n:
-                break
+    def _take_victims(self, n: int) -> list[Node]:
+        """Takes up to n blocks to evict off the heap: leaves that nobody else holds, in order."""
+        chosen: dict[Node, None] = {}
+        held: dict[Node, None] = {}
+        while self._heap and len(chosen) < n:
+            rank, _, node = heapq.heappop(self._heap)
             is_leaf = all(child in chosen for child in node.children.values())
-            if is_leaf and self._pool.ref_count(node.block) == 1:
-                chosen[node] = None
+            is_stale = node not in self._nodes or node in chosen or rank != self._rank(node)
+            if is_stale or not is_leaf:
+                continue
+            if self._pool.ref_count(node.block) > 1:
+                held[node] = None
+                continue
+            chosen[node] = None
+            parent = node.parent
+            if parent in self._nodes and all(c in chosen for c in parent.children.values()):
+                self._push(parent)
+        self._put_back(held)
         return list(chosen)
+
+    def _put_back(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._push(node)
 
     def _remove(self, victims: list[Node]) -> None:
         for node in victims:
             assert node.parent is not None
             del node.parent.children[node.tokens]
-            del self._by_use[node]
+            self._nodes.remove(node)
             self._pool.release(node.block)
             self._evicted += 1
+            if node.parent is not self._root and not node.parent.children:
+                self._push(node.parent)
 
     def evict(self, n: int) -> int:
         """Evicts up to n blocks, and says how many."""
-        victims = self._victims(n)
+        victims = self._take_victims(n)
         self._remove(victims)
         return len(victims)
 
     def allocate(self, n: int, /) -> Sequence[int] | None:
         """Takes n blocks, evicting what it must; None where that falls short, nothing evicted."""
-        victims = self._victims(max(0, n - self._pool.num_free))
+        victims = self._take_victims(max(0, n - self._pool.num_free))
         if self._pool.num_free + len(victims) < n:
+            self._put_back(victims)
             return None
         self._remove(victims)
         return self._pool.allocate(n)
 
     def stats(self) -> dict[str, int]:
         """Counters."""
-        return {"evicted_blocks": self._evicted, "num_cached_blocks": len(self._by_use)}
+        return {"evicted_blocks": self._evicted, "num_cached_blocks": len(self._nodes)}
 
     def check(self) -> None:
         """Raises RuntimeError where a promise is broken."""
-        for node in self._by_use:
+        for node in self._nodes:
             if self._pool.ref_count(node.block) < 1:
                 raise RuntimeError(f"cached block {node.block} is free")

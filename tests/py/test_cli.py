@@ -174,7 +174,7 @@ def test_no_hint_of_skip_bad_where_it_would_not_help(tmp_path: Path) -> None:
         (["--block-size", "0"], "--block-size"),
         (["--block-size", "32"], "block size is 32; allowed: 16"),
         (["--limit", "0"], "--limit"),
-        (["--policy", "lfu"], "'lru'"),
+        (["--policy", "mru"], "'lru'"),
         (["--frobnicate"], "--frobnicate"),
         (["stray"], "stray"),
         (["--trace"], "--trace"),

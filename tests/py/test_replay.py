@@ -29,6 +29,7 @@ from servecore_tools.trace import Request, Trace, read_trace
 from servecore_tools.workload import make_workload
 from support import MOONCAKE_HEAD
 
+POLICIES = st.sampled_from(sorted(models.RANKS))
 CORES = pytest.mark.parametrize("core", [models, servecore], ids=["model", "servecore"])
 
 
@@ -47,9 +48,9 @@ def make_trace(prompts: Sequence[tuple[Sequence[int], int]], block_tokens: int) 
     return Trace("made", "made", block_tokens, num_ids, True, requests)
 
 
-def run(core: ModuleType, plan: Plan) -> Result:
+def run(core: ModuleType, plan: Plan, eviction: str = "lru") -> Result:
     pool = core.BlockPool(plan.pool_blocks)
-    return replay(plan, pool, core.PrefixCache(pool, plan.cache_block_size))
+    return replay(plan, pool, core.PrefixCache(pool, plan.cache_block_size, eviction=eviction))
 
 
 def counts(result: Result) -> dict[str, int]:
@@ -100,21 +101,48 @@ def test_an_unlimited_cache_finds_every_prefix(
     blocks=st.integers(1, 20),
     expand=st.booleans(),
     block_size=st.integers(1, 9),
+    eviction=POLICIES,
 )
 def test_the_real_core_does_as_the_model(
-    trace: Trace, blocks: int, expand: bool, block_size: int
+    trace: Trace, blocks: int, expand: bool, block_size: int, eviction: str
 ) -> None:
     plan = make_plan(trace, blocks=blocks, expand=expand, block_size=block_size if expand else None)
-    assert counts(run(servecore, plan)) == counts(run(models, plan))
+    assert counts(run(servecore, plan, eviction)) == counts(run(models, plan, eviction))
 
 
+@pytest.mark.parametrize("eviction", sorted(models.RANKS))
 @pytest.mark.parametrize("blocks", [300, 1000, 10_000, None])
 @pytest.mark.parametrize(("expand", "block_size"), [(False, None), (True, 16), (True, 100)])
 def test_the_real_core_does_as_the_model_on_the_workload(
-    blocks: int | None, expand: bool, block_size: int | None
+    blocks: int | None, expand: bool, block_size: int | None, eviction: str
 ) -> None:
     plan = make_plan(make_workload(150), blocks=blocks, expand=expand, block_size=block_size)
-    assert counts(run(servecore, plan)) == counts(run(models, plan))
+    assert counts(run(servecore, plan, eviction)) == counts(run(models, plan, eviction))
+
+
+@pytest.mark.parametrize("eviction", sorted(models.RANKS))
+@pytest.mark.parametrize("blocks", [300, 1000])
+def test_the_real_core_does_as_the_model_on_the_excerpt(blocks: int, eviction: str) -> None:
+    plan = make_plan(read_trace(MOONCAKE_HEAD), blocks=blocks)
+    ends = []
+    for core in (servecore, models):
+        pool = core.BlockPool(plan.pool_blocks)
+        cache = core.PrefixCache(pool, plan.cache_block_size, eviction=eviction)
+        result = replay(plan, pool, cache)
+        cached = cache.stats()["num_cached_blocks"]
+        # What is left, in the order in which the policy lets it go.
+        left = [[pool.num_free, *(cache.allocate(50 + pool.num_free) or [])] for _ in range(4)]
+        ends.append((counts(result), cached, left))
+    assert ends[0] == ends[1]
+    assert ends[0][0]["evicted_blocks"] > 1000
+
+
+def test_policies_differ_where_blocks_are_few() -> None:
+    prompts = [0, 0, 1, 0, 5, 3, 5, 1, 1, 3, 5]
+    plan = make_plan(make_trace([([prompt], 1) for prompt in prompts], 1), blocks=3)
+    hits = {eviction: run(servecore, plan, eviction).hit_blocks for eviction in models.RANKS}
+    # Prompts of a trace have one priority.
+    assert hits == {"lru": 6, "lfu": 4, "slru": 5, "fifo": 7, "priority": 6}
 
 
 @CORES

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from servecore_tools.output import to_json, write_atomically
 from servecore_tools.replay import OPERATIONS, OperationTimes, Plan, Result
-from servecore_tools.report import print_report, to_json, to_record, write_atomically
+from servecore_tools.report import print_report, to_record
 from servecore_tools.trace import Request, Trace, TraceError
 
 TRACE = Trace("a[b].jsonl", "mooncake", 512, 1, True, [Request(0, 5, 1, np.zeros(1, np.int32))])

@@ -145,6 +145,8 @@ class ModelInsertResult:
 
 
 Key = tuple[str, tuple[int, ...]]
+# Whether stored, which block, and its parent.
+Event = tuple[bool, int, int]
 
 
 @dataclass
@@ -171,13 +173,22 @@ RANKS: dict[str, Callable[[Entry], tuple[int, ...]]] = {
 class ModelCache:
     """Whole prefixes and the block of each, with all that a policy may ask about it."""
 
-    def __init__(self, pool: ModelPool, block_size: int, *, eviction: str = "lru") -> None:
+    def __init__(
+        self,
+        pool: ModelPool,
+        block_size: int,
+        *,
+        eviction: str = "lru",
+        max_events: int = 2**20,
+    ) -> None:
         self._pool = pool
         self._block_size = block_size
         self._rank = RANKS[eviction]
+        self._max_events = max_events
+        self._lost = 0
         self._entries: dict[Key, Entry] = {}
         self._clock = 0
-        self._events: list[tuple[bool, int, int]] = []
+        self._events: list[Event] = []
         self._counts = dict.fromkeys(
             (
                 "queries",
@@ -254,7 +265,7 @@ class ModelCache:
                 raise ValueError(block)
         if 0 in counts:
             raise RuntimeError(ids)
-        new = 0
+        stored: list[Event] = []
         duplicates = []
         self._clock += bool(keys)
         for key, block in zip(keys, ids, strict=True):
@@ -262,30 +273,42 @@ class ModelCache:
                 parent = self._entries.get(self._parent(key))
                 self._entries[key] = Entry(block, inserted=self._clock)
                 self._pool.guard(block, by_cache=True)
-                self._events.append((True, block, -1 if parent is None else parent.block))
-                new += 1
+                stored.append((True, block, -1 if parent is None else parent.block))
             elif self._entries[key].block != block:
                 duplicates.append(block)
             entry = self._entries[key]
             entry.last_use = self._clock
             entry.priority = max(entry.priority, priority)
-        self._counts["inserted_blocks"] += new
+        self._tell(stored)
+        self._counts["inserted_blocks"] += len(stored)
         self._counts["duplicate_blocks"] += len(duplicates)
-        return ModelInsertResult(new * self._block_size, duplicates)
+        return ModelInsertResult(len(stored) * self._block_size, duplicates)
 
-    def _next_victim(self) -> Key | None:
-        parents = {self._parent(key) for key in self._entries}
+    def _next_victim(self, gone: Sequence[Key]) -> Key | None:
+        left = self._entries.keys() - set(gone)
+        parents = {self._parent(key) for key in left}
         candidates = [
-            key
-            for key, entry in self._entries.items()
-            if key not in parents and self._pool.ref_count(entry.block) == 1
+            key for key in left - parents if self._pool.ref_count(self._entries[key].block) == 1
         ]
         return min(candidates, key=lambda key: self._rank(self._entries[key]), default=None)
 
-    def _remove(self, key: Key) -> None:
-        block = self._entries.pop(key).block
-        self._pool.unguard(block, by_cache=True)
-        self._events.append((False, block, -1))
+    def _remove(self, keys: Sequence[Key]) -> None:
+        blocks = [self._entries.pop(key).block for key in keys]
+        for block in blocks:
+            self._pool.unguard(block, by_cache=True)
+        self._tell([(False, block, -1) for block in blocks])
+
+    def _tell(self, events: list[Event]) -> None:
+        """Drops all that wait where not all would fit, and these too where they alone do not."""
+        if not events:
+            return
+        if len(self._events) + len(events) > self._max_events:
+            self._lost += len(self._events)
+            self._events = []
+        if len(events) > self._max_events:
+            self._lost += len(events)
+            return
+        self._events += events
 
     def _num_evictable(self) -> int:
         """Blocks that nobody else holds, and neither what continues them."""
@@ -300,12 +323,12 @@ class ModelCache:
     def evict(self, n: int) -> int:
         if n < 0:
             raise ValueError(n)
-        evicted = 0
-        while evicted < n and (key := self._next_victim()) is not None:
-            self._remove(key)
-            evicted += 1
-        self._counts["evicted_blocks"] += evicted
-        return evicted
+        victims: list[Key] = []
+        while len(victims) < n and (key := self._next_victim(victims)) is not None:
+            victims.append(key)
+        self._remove(victims)
+        self._counts["evicted_blocks"] += len(victims)
+        return len(victims)
 
     def allocate(self, n: int) -> list[int] | None:
         if 0 <= n <= INT32_MAX and self._pool.num_free + self._num_evictable() >= n:
@@ -315,13 +338,13 @@ class ModelCache:
     def reset(self) -> None:
         self._counts["dropped_blocks"] += len(self._entries)
         # The lowest is the last that goes back, and so the first to be given again.
-        for key in sorted(self._entries, key=lambda key: -self._entries[key].block):
-            self._remove(key)
+        self._remove(sorted(self._entries, key=lambda key: -self._entries[key].block))
 
-    def events(self) -> list[tuple[bool, int, int]]:
-        """Whether stored, which block, and its parent, since the last call."""
-        events, self._events = self._events, []
-        return events
+    def events(self) -> tuple[list[Event], int]:
+        """What happened since the last call, and how many of it were lost."""
+        events, lost = self._events, self._lost
+        self._events, self._lost = [], 0
+        return events, lost
 
     def stats(self) -> dict[str, int]:
         return {

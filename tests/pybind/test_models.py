@@ -22,7 +22,8 @@ pool_sizes = st.sampled_from([0, 1, 4, 8, MOST_BLOCKS])
 blocks = st.integers(-1, MOST_BLOCKS)
 block_lists = st.lists(blocks, max_size=8)
 counts = st.one_of(st.integers(-1, MOST_BLOCKS + 1), st.just(2**31), st.just(2**70))
-# Beginnings of few sequences that share beginnings, so that lookups find something.
+# Beginnings of few sequences that share beginnings, so that lookups find something, and part in
+# the middle of what one insert brought.
 SEQUENCES = [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 0, 0, 1], [1] * 8]
 token_lists = st.builds(
     lambda sequence, length: sequence[:length], st.sampled_from(SEQUENCES), st.integers(0, 8)
@@ -31,6 +32,7 @@ namespaces = st.sampled_from(["", "other"])
 priorities = st.integers(-2, 2)
 dtypes = st.sampled_from([np.int32, np.int64])
 steps = st.sampled_from([1, 3, -1, -2])
+caches = st.integers(0, 1)
 
 
 def as_array(values: list[int], dtype: Any, step: int) -> np.ndarray[Any, Any]:
@@ -133,44 +135,73 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 class CacheMachine(PoolMachine):
-    """Every operation on a cache, and on its pool beside it."""
+    """Every operation on two caches, and on their pool beside them."""
 
     matches = Bundle("matches")
 
     @initialize(
         num_blocks=pool_sizes,
         block_size=st.sampled_from([1, 2, 3, 16]),
-        eviction=st.sampled_from(sorted(kv_models.RANKS)),
+        evictions=st.tuples(*[st.sampled_from(sorted(kv_models.RANKS))] * 2),
+        max_events=st.sampled_from([0, 3, 2**20]),
     )
-    def make(self, num_blocks: int, block_size: int, eviction: str) -> None:
+    def make(
+        self, num_blocks: int, block_size: int, evictions: tuple[str, str], max_events: int
+    ) -> None:
         super().make(num_blocks)
         self.block_size = block_size
-        self.real_cache = servecore.PrefixCache(self.real, block_size, eviction=eviction)
-        self.model_cache = kv_models.ModelCache(self.model, block_size, eviction=eviction)
+        # So that blocks of every size end within what the few sequences share, and split it.
+        self.stretch = 1 if block_size < 4 else 6
+        self.options = [{"eviction": name, "max_events": max_events} for name in evictions]
+        self.reals = [self.new_cache(servecore.PrefixCache, self.real, i) for i in (0, 1)]
+        self.models = [self.new_cache(kv_models.ModelCache, self.model, i) for i in (0, 1)]
 
-    @rule(target=matches, tokens=token_lists, dtype=dtypes, step=steps, namespace=namespaces)
-    def match(self, tokens: list[int], dtype: Any, step: int, namespace: str) -> Any:
+    def new_cache(self, cls: Any, pool: Any, which: int) -> Any:
+        return cls(pool, self.block_size, **self.options[which])
+
+    def stretched(self, tokens: list[int], dtype: Any) -> list[int]:
+        """The tokens as a dtype shows them: what int64 is for would be taken for 1 by int32."""
+        one = 1 if dtype is np.int32 else 1 + 2**32
+        return [token * one for token in tokens for _ in range(self.stretch)]
+
+    def as_tokens(self, tokens: list[int], dtype: Any, step: int) -> Any:
         array = as_array(tokens, dtype, step)
-        real = self.real_cache.match(array, namespace=namespace)
-        model = self.model_cache.match(tokens, namespace=namespace)
+        return servecore.TokenBuffer(array) if step == 1 else array
+
+    @rule(
+        target=matches,
+        which=caches,
+        tokens=token_lists,
+        dtype=dtypes,
+        step=steps,
+        namespace=namespaces,
+    )
+    def match(self, which: int, tokens: list[int], dtype: Any, step: int, namespace: str) -> Any:
+        tokens = self.stretched(tokens, dtype)
+        array = self.as_tokens(tokens, dtype, step)
+        real = self.reals[which].match(array, namespace=namespace)
+        model = self.models[which].match(tokens, namespace=namespace)
         assert real.num_tokens == model.num_tokens
         assert real.block_ids.tolist() == model.block_ids
         return (real, model) if model.block_ids else multiple()
 
     @rule(
         target=matches,
+        which=caches,
         requests=st.lists(st.tuples(token_lists, namespaces), max_size=4),
         dtype=dtypes,
         step=steps,
     )
-    def match_many(self, requests: list[Any], dtype: Any, step: int) -> Any:
-        tokens = [token for some, _ in requests for token in some]
+    def match_many(self, which: int, requests: list[Any], dtype: Any, step: int) -> Any:
+        parts = [self.stretched(tokens, dtype) for tokens, _ in requests]
+        tokens = [token for part in parts for token in part]
         offsets = [0]
-        for some, _ in requests:
-            offsets.append(offsets[-1] + len(some))
+        for part in parts:
+            offsets.append(offsets[-1] + len(part))
         names = [name for _, name in requests]
-        real = self.real_cache.match_many(as_array(tokens, dtype, step), offsets, namespace=names)
-        model = self.model_cache.match_many(tokens, offsets, namespace=names)
+        array = self.as_tokens(tokens, dtype, step)
+        real = self.reals[which].match_many(array, offsets, namespace=names)
+        model = self.models[which].match_many(tokens, offsets, namespace=names)
         for ours, theirs in zip(real, model, strict=True):
             assert ours.block_ids.tolist() == theirs.block_ids
         return multiple(*(pair for pair in zip(real, model, strict=True) if pair[1].block_ids))
@@ -181,6 +212,7 @@ class CacheMachine(PoolMachine):
         self.both(real.release, model.release)
 
     @rule(
+        which=caches,
         tokens=token_lists,
         ids=block_lists,
         dtype=dtypes,
@@ -190,6 +222,7 @@ class CacheMachine(PoolMachine):
     )
     def insert_any(
         self,
+        which: int,
         tokens: list[int],
         ids: list[int],
         dtype: Any,
@@ -197,21 +230,29 @@ class CacheMachine(PoolMachine):
         namespace: str,
         priority: int,
     ) -> None:
-        self.insert(tokens, self.ids(ids), dtype, step, namespace, priority)
+        tokens = self.stretched(tokens, dtype)
+        self.insert(which, tokens, self.ids(ids), dtype, step, namespace, priority)
 
-    @rule(tokens=token_lists, dtype=dtypes, step=steps, namespace=namespaces, priority=priorities)
+    @rule(
+        which=caches,
+        tokens=token_lists,
+        dtype=dtypes,
+        step=steps,
+        namespace=namespaces,
+        priority=priorities,
+    )
     def serve(
-        self, tokens: list[int], dtype: Any, step: int, namespace: str, priority: int
+        self, which: int, tokens: list[int], dtype: Any, step: int, namespace: str, priority: int
     ) -> None:
         """What an engine does for a request: match, allocate the rest, insert, give back."""
-        array = as_array(tokens, dtype, step)
-        real = self.real_cache.match(array, namespace=namespace)
-        model = self.model_cache.match(tokens, namespace=namespace)
+        tokens = self.stretched(tokens, dtype)
+        real = self.reals[which].match(as_array(tokens, dtype, step), namespace=namespace)
+        model = self.models[which].match(tokens, namespace=namespace)
         needed = max(0, len(tokens) // self.block_size - len(model.block_ids))
-        own = self.real_cache.allocate(needed)
-        assert own == self.model_cache.allocate(needed)
+        own = self.reals[which].allocate(needed)
+        assert own == self.models[which].allocate(needed)
         if own is not None:
-            self.insert(tokens, model.block_ids + own, dtype, step, namespace, priority)
+            self.insert(which, tokens, model.block_ids + own, dtype, step, namespace, priority)
             self.real.release_array(np.array(own, dtype=np.int32))
             self.model.release_array(own)
         real.release()
@@ -219,6 +260,7 @@ class CacheMachine(PoolMachine):
 
     def insert(
         self,
+        which: int,
         tokens: list[int],
         ids: list[int],
         dtype: Any,
@@ -226,45 +268,59 @@ class CacheMachine(PoolMachine):
         namespace: str,
         priority: int,
     ) -> None:
-        array: Any = as_array(tokens, dtype, step)
-        if step == 1:
-            array = servecore.TokenBuffer(array)
-
         def real() -> Any:
-            result = self.real_cache.insert(
+            array = self.as_tokens(tokens, dtype, step)
+            result = self.reals[which].insert(
                 array, as_array(ids, dtype, step), namespace=namespace, priority=priority
             )
             return (result.num_new_tokens, result.duplicates.tolist())
 
         def model() -> Any:
-            result = self.model_cache.insert(tokens, ids, namespace=namespace, priority=priority)
+            result = self.models[which].insert(tokens, ids, namespace=namespace, priority=priority)
             return (result.num_new_tokens, result.duplicates)
 
         self.both(real, model)
 
-    @rule(n=counts)
-    def allocate_by_eviction(self, n: int) -> None:
-        self.both(lambda: self.real_cache.allocate(n), lambda: self.model_cache.allocate(n))
+    @rule(which=caches, n=counts, as_an_array=st.booleans())
+    def allocate_by_eviction(self, which: int, n: int, as_an_array: bool) -> None:
+        cache = self.reals[which]
+        real = cache.allocate_array if as_an_array else cache.allocate
+        self.both(lambda: real(n), lambda: self.models[which].allocate(n))
 
-    @rule(n=st.integers(-1, MOST_BLOCKS))
-    def evict(self, n: int) -> None:
-        self.both(lambda: self.real_cache.evict(n), lambda: self.model_cache.evict(n))
+    @rule(which=caches, n=st.integers(-1, MOST_BLOCKS))
+    def evict(self, which: int, n: int) -> None:
+        self.both(lambda: self.reals[which].evict(n), lambda: self.models[which].evict(n))
 
-    @rule()
-    def reset(self) -> None:
-        self.real_cache.reset()
-        self.model_cache.reset()
+    @rule(which=caches)
+    def reset(self, which: int) -> None:
+        self.reals[which].reset()
+        self.models[which].reset()
+
+    @rule(which=caches)
+    def forget_the_cache(self, which: int) -> None:
+        """Its end gives back what it held; matches of it go on."""
+        self.reals[which] = self.new_cache(servecore.PrefixCache, self.real, which)
+        self.models[which].reset()
+        self.models[which] = self.new_cache(kv_models.ModelCache, self.model, which)
+
+    @rule(which=caches)
+    def fetch_events(self, which: int) -> None:
+        events = self.reals[which].events()
+        columns = (events.is_stored, events.block_ids, events.parent_ids)
+        told = list(zip(*map(np.ndarray.tolist, columns), strict=True))
+        assert (told, events.num_lost) == self.models[which].events()
 
     @invariant()
     def caches_equal(self) -> None:
-        self.real_cache.check()
-        stats = self.real_cache.stats()
-        assert 0 <= stats.pop("num_nodes") <= stats["num_cached_blocks"]
-        assert stats == self.model_cache.stats()
-        events = self.real_cache.events()
-        columns = (events.is_stored, events.block_ids, events.parent_ids)
-        assert list(zip(*map(np.ndarray.tolist, columns), strict=True)) == self.model_cache.events()
-        assert events.num_lost == 0
+        for real, model in zip(self.reals, self.models, strict=True):
+            real.check()
+            stats = real.stats()
+            assert 0 <= stats.pop("num_nodes") <= stats["num_cached_blocks"]
+            assert stats == model.stats()
+
+    def teardown(self) -> None:
+        for which in range(len(getattr(self, "reals", []))):
+            self.fetch_events(which)
 
 
 # Speed of the machine is no property of the code, so there is no deadline.

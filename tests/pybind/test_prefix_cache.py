@@ -423,7 +423,7 @@ def test_allocate_array_gives_what_allocate_gives() -> None:
     _, cache, _ = filled(num_blocks=4)
     ids = cache.allocate_array(2)
     assert ids is not None
-    assert (ids.dtype, ids.tolist()) == (np.int32, [3, 2])
+    assert (ids.dtype, ids.tolist()) == (np.int32, [2, 3])
     assert cache.allocate_array(3) is None
     with pytest.raises(ValueError, match="-1"):
         cache.allocate_array(-1)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from kv_support import GilTicker
-from servecore import BlockPool, PrefixCache, common_prefix, count_eos, vector_add
+from servecore import BlockPool, PrefixCache, TokenBuffer, common_prefix, count_eos, vector_add
 
 NUM_THREADS = 8
 LONG = 200_000
@@ -92,9 +93,13 @@ def test_references_are_not_lost_between_threads() -> None:
     assert [pool.ref_count(block) for block in range(4)] == [1 + NUM_THREADS // 4 * 20] * 4
 
 
-def test_requests_of_many_threads_share_one_cache() -> None:
+POLICIES = ["lru", "lfu", "slru", "fifo", "priority"]
+
+
+@pytest.mark.parametrize("eviction", POLICIES)
+def test_requests_of_many_threads_share_one_cache(eviction: str) -> None:
     pool = BlockPool(96)
-    cache = PrefixCache(pool, 2)
+    cache = PrefixCache(pool, 2, eviction=eviction)
 
     def work(me: int) -> None:
         rng = np.random.default_rng(me)
@@ -111,9 +116,130 @@ def test_requests_of_many_threads_share_one_cache() -> None:
     cache.check()
     pool.check()
     assert pool.stats()["num_used"] == cache.stats()["num_cached_blocks"]
+    assert pool.stats()["num_idle"] == cache.stats()["num_cached_blocks"]
     assert pool.stats()["total_refs"] == cache.stats()["num_cached_blocks"]
     cache.reset()
     assert pool.num_free == 96
+
+
+@pytest.mark.parametrize("eviction", POLICIES)
+def test_all_operations_of_two_caches_at_once(eviction: str) -> None:
+    pool = BlockPool(64)
+    caches = [PrefixCache(pool, 1, eviction=each, max_events=100) for each in (eviction, "lru")]
+
+    def serve(cache: PrefixCache, rng: np.random.Generator) -> None:
+        tokens = TokenBuffer(rng.integers(0, 3, size=6))
+        namespace = "other" if rng.random() < 0.2 else ""
+        with cache.match(tokens, namespace=namespace) as match:
+            own = cache.allocate_array(6 - len(match.block_ids))
+            if own is not None:
+                cache.insert(
+                    tokens,
+                    np.concatenate([match.block_ids, own]),
+                    namespace=namespace,
+                    priority=int(rng.integers(-3, 4)),
+                )
+                pool.release_array(own)
+
+    def hold(cache: PrefixCache, rng: np.random.Generator) -> None:
+        tokens = rng.integers(0, 3, size=12)
+        matches = cache.match_many(tokens, [0, 5, 5, 12], namespace=["", "other", ""])
+        held = np.concatenate([match.block_ids for match in matches])
+        assert all(pool.ref_count(block) >= 1 for block in held.tolist())
+        pool.retain_array(held)
+        matches.pop().release()
+        del matches
+        pool.release_array(held)
+
+    def look(cache: PrefixCache, rng: np.random.Generator) -> None:
+        assert len(cache.events()) <= 100
+        assert cache.stats()["num_cached_blocks"] <= 64
+        assert 0 <= pool.stats()["num_idle"] <= pool.stats()["num_blocks"]
+        if rng.random() < 0.3:
+            cache.check()
+            pool.check()
+
+    def work(me: int) -> None:
+        rng = np.random.default_rng(me)
+        for _ in range(500):
+            cache = caches[int(rng.integers(2))]
+            what = rng.random()
+            if what < 0.5:
+                serve(cache, rng)
+            elif what < 0.8:
+                hold(cache, rng)
+            elif what < 0.9:
+                look(cache, rng)
+            elif what < 0.99:
+                assert 0 <= cache.evict(3) <= 3
+            else:
+                cache.reset()
+
+    run_in_threads(work)
+    gc.collect()
+    pool.check()
+    cached = 0
+    for cache in caches:
+        cache.check()
+        cached += cache.stats()["num_cached_blocks"]
+    assert pool.stats()["total_refs"] == cached
+    assert pool.stats()["num_idle"] == cached == pool.stats()["num_used"]
+    for cache in caches:
+        cache.reset()
+    pool.check()
+    assert pool.num_free == 64
+
+
+@pytest.mark.parametrize("num_caches", [1, 2])
+def test_readers_do_not_disturb_each_other(num_caches: int) -> None:
+    pool = BlockPool(2000)
+    caches = [PrefixCache(pool, 4) for _ in range(num_caches)]
+    prompt = np.arange(4000, dtype=np.int32)
+    for cache in caches:
+        own = pool.allocate_array(1000)
+        assert own is not None
+        cache.insert(prompt, own)
+        pool.release_array(own)
+
+    def work(me: int) -> None:
+        cache = caches[me % num_caches]
+        whole = cache.match(prompt)
+        for length in range(me, 4000, 37):
+            with cache.match(prompt[:length]) as match:
+                assert match.num_tokens == length // 4 * 4
+                found = len(match.block_ids)
+                assert np.array_equal(match.block_ids, whole.block_ids[:found])
+        whole.release()
+
+    run_in_threads(work)
+    lookups = 0
+    for cache in caches:
+        cache.check()
+        lookups += cache.stats()["queries"]
+        assert cache.stats()["num_cached_blocks"] == 1000
+    assert lookups == sum(1 + len(range(me, 4000, 37)) for me in range(NUM_THREADS))
+    pool.check()
+    assert pool.stats()["total_refs"] == 1000 * num_caches == pool.stats()["num_idle"]
+
+
+def test_threads_that_end_give_back_what_they_held() -> None:
+    pool = BlockPool(64)
+    prompt = np.arange(8)
+
+    def work(me: int) -> None:
+        cache = PrefixCache(pool, 1)
+        own = cache.allocate(8)
+        assert own is not None
+        cache.insert(prompt, own)
+        pool.release_array(np.array(own, dtype=np.int32))
+        circle: list[Any] = [cache, cache.match(prompt), TokenBuffer(prompt), me]
+        circle.append(circle)
+
+    run_in_threads(work)
+    gc.collect()
+    pool.check()
+    assert pool.num_free == 64
+    assert pool.stats()["total_refs"] == 0
 
 
 def test_one_of_many_threads_releases_a_match() -> None:
@@ -186,7 +312,9 @@ def full_cache() -> PrefixCache:
             ("BlockPool.check", used_pool, lambda pool: pool.check()),
             ("PrefixCache.insert", empty_cache, lambda cache: cache.insert(IDS, IDS)),
             ("PrefixCache.match", full_cache, lambda cache: cache.match(IDS)),
+            ("PrefixCache.match_many", full_cache, lambda c: c.match_many(IDS, [0, LONG])),
             ("PrefixCache.allocate", full_cache, lambda cache: cache.allocate(LONG)),
+            ("PrefixCache.allocate_array", full_cache, lambda c: c.allocate_array(LONG)),
             ("PrefixCache.evict", full_cache, lambda cache: cache.evict(LONG)),
             ("PrefixCache.reset", full_cache, lambda cache: cache.reset()),
             ("PrefixCache.check", full_cache, lambda cache: cache.check()),

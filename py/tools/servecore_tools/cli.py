@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -28,14 +25,20 @@ from rich.progress import (
 )
 
 import servecore
+from servecore_tools.output import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    run_app,
+    to_json,
+    unwritable_reason,
+    user_path,
+    write_atomically,
+)
 from servecore_tools.replay import Plan, Result, make_plan, replay
-from servecore_tools.report import print_report, to_json, to_record, write_atomically
+from servecore_tools.report import print_report, to_record
 from servecore_tools.trace import DEFAULT_BLOCK_TOKENS, Trace, TraceError, read_trace
 from servecore_tools.workload import DEFAULT_REQUESTS, make_workload
-
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 DEFAULT_BLOCKS = "10000"
 MAX_BLOCKS = 2**31 - 1
@@ -76,6 +79,10 @@ class Policy(StrEnum):
     """Eviction policies that the core offers."""
 
     LRU = "lru"
+    LFU = "lfu"
+    SLRU = "slru"
+    FIFO = "fifo"
+    PRIORITY = "priority"
 
 
 @dataclass(frozen=True)
@@ -122,13 +129,7 @@ class _ReplayError(Exception):
 
 def main() -> None:
     """Runs the tool on `sys.argv`, and exits."""
-    # A reader that goes away ends this program as it ends any other in a pipeline: silently.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        # A file name need not be text, nor the terminal able to show it.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    app(prog_name="replay")
+    run_app(app, "replay")
 
 
 @app.command(help=_HELP)
@@ -213,11 +214,6 @@ def replay_command(
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def user_path(path: str) -> Path:
-    """The path as meant by the user: from where they stand, also under `bazel run`."""
-    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "")) / path
-
-
 def _run(options: Options) -> None:
     out_path = options.json_path
     if out_path is not None:
@@ -280,16 +276,9 @@ def _parse_blocks(text: str) -> int | None:
 
 def _check_writable(path: Path) -> None:
     # Now, rather than when the work is done and would be lost.
-    folder = path.resolve().parent
-    if path.is_dir():
-        reason = "it is a folder"
-    elif not folder.is_dir():
-        reason = f"there is no folder {folder}"
-    elif not os.access(path if path.exists() else folder, os.W_OK):
-        reason = "no permission"
-    else:
-        return
-    raise _ReplayError(f"--json: cannot write {path}: {reason}", EXIT_BAD_INPUT)
+    reason = unwritable_reason(path)
+    if reason is not None:
+        raise _ReplayError(f"--json: cannot write {path}: {reason}", EXIT_BAD_INPUT)
 
 
 def _load(options: Options) -> Trace:

@@ -4,13 +4,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -46,45 +41,6 @@ def to_record(
         "hit_rate_blocks": result.hit_rate_blocks,
         "core_seconds": result.core_seconds,
     }
-
-
-def to_json(record: Mapping[str, object]) -> str:
-    """Renders the record as indented ASCII JSON that ends in a newline."""
-    return json.dumps(record, indent=2, allow_nan=False) + "\n"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file so that a reader finds the old content or the new one, never a part.
-
-    A link is followed. A pipe or a device is written directly: it has no content to protect.
-
-    Raises:
-        OSError: The file cannot be written; what was there before is untouched.
-    """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(_mode_for(path))
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _mode_for(path: Path) -> int:
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def print_report(plan: Plan, result: Result, stream: TextIO) -> None:
