@@ -57,7 +57,7 @@ struct BulkResult {
 // a run's words changed as vectors. A lookup of small blocks spends its time
 // here.
 //
-// Costs: O(blocks), 0.3 ns a block of a run and 1.7 ns of others (2.6 GHz).
+// Costs: O(blocks), 0.5 ns a block of a run and 1.7 ns of others (2.6 GHz).
 // Thread safety: none; the pool's lock is held.
 BulkResult AddToBlocks(std::span<BlockRefs> refs,
                        std::span<const std::int32_t> blocks, BlockRefs one);
