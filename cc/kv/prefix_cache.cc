@@ -160,7 +160,6 @@ class PrefixCache::NamedBlocks {
 
   // ids[i], a caller's block for a place that another holds.
   void NameDuplicate(std::size_t i, std::vector<std::int32_t>& duplicates) {
-    duplicates_ = duplicates;
     if (known_[ids_[i]] != 0) Refuse(i);
     duplicates.push_back(ids_[i]);
     duplicates_ = duplicates;
@@ -401,8 +400,6 @@ void PrefixCache::RetainInPool(std::span<const std::int32_t> ids,
   throw_if_free(duplicates);
   try {
     transaction.RetainCached(new_ids);
-  } catch (const std::overflow_error&) {
-    throw;
   } catch (const std::logic_error&) {
     throw_if_free(new_ids);
     throw;

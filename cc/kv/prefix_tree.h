@@ -164,7 +164,6 @@ class PrefixTree {
     return static_cast<std::int32_t>(nodes_.size());
   }
   std::int64_t num_nodes() const { return num_nodes_; }
-  const RunStore& runs() const { return runs_; }
 
   // Verifies every invariant, in O(blocks + tokens). Throws std::logic_error
   // that names the broken one. Gives the number of blocks.
