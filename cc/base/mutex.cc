@@ -3,22 +3,12 @@
 
 #include "cc/base/mutex.h"
 
-#include <utility>
-
 namespace servecore {
-namespace {
 
-constinit thread_local WaitObserver* current_observer = nullptr;
-
-}  // namespace
-
-ScopedWaitObserver::ScopedWaitObserver(WaitObserver* observer) noexcept
-    : previous_(std::exchange(current_observer, observer)) {}
-
-ScopedWaitObserver::~ScopedWaitObserver() { current_observer = previous_; }
+constinit thread_local WaitObserver* current_wait_observer = nullptr;
 
 void TellBeforeWait() noexcept {
-  if (current_observer != nullptr) current_observer->BeforeWait();
+  if (current_wait_observer != nullptr) current_wait_observer->BeforeWait();
 }
 
 void Mutex::LockSlow() {

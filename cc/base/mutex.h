@@ -5,6 +5,7 @@
 #define SERVECORE_CC_BASE_MUTEX_H_
 
 #include <mutex>
+#include <utility>
 
 namespace servecore {
 
@@ -25,6 +26,9 @@ class WaitObserver {
   ~WaitObserver() = default;
 };
 
+// Each thread's, for the two below.
+extern constinit thread_local WaitObserver* current_wait_observer;
+
 // Makes `observer` the current thread's observer until the end of the scope,
 // and the one before it again after that.
 //
@@ -32,10 +36,11 @@ class WaitObserver {
 // Thread safety: concerns the thread that runs the scope and no other.
 class ScopedWaitObserver {
  public:
-  explicit ScopedWaitObserver(WaitObserver* observer) noexcept;
+  explicit ScopedWaitObserver(WaitObserver* observer) noexcept
+      : previous_(std::exchange(current_wait_observer, observer)) {}
   ScopedWaitObserver(const ScopedWaitObserver&) = delete;
   ScopedWaitObserver& operator=(const ScopedWaitObserver&) = delete;
-  ~ScopedWaitObserver();
+  ~ScopedWaitObserver() { current_wait_observer = previous_; }
 
  private:
   WaitObserver* const previous_;

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "cc/base/errors.h"
+#include "cc/kv/checked_ids.h"
 
 namespace servecore::kv {
 namespace {
@@ -69,7 +70,7 @@ std::vector<std::int32_t> CheckedOffsets(const IntSpan& counts) {
 BlockPool::BlockPool(std::int64_t num_blocks)
     : num_blocks_(CheckedNumBlocks(num_blocks)),
       free_(static_cast<std::size_t>(num_blocks_)),
-      refs_(static_cast<std::size_t>(num_blocks_)),
+      refs_(num_blocks_),
       num_free_(num_blocks_) {
   for (std::int32_t i = 0; i < num_blocks_; ++i) {
     free_[i] = num_blocks_ - 1 - i;
@@ -110,51 +111,39 @@ std::optional<BlockLists> BlockPool::AllocateManyFlat(const IntSpan& counts) {
 void BlockPool::Retain(std::int64_t block) {
   const std::int32_t id = CheckedId(block);
   const std::lock_guard lock(mutex_);
-  RetainLocked(id);
+  if (!refs_.AddOne(id, kOneRef)) ThrowNotRetainable(id, kOneRef);
+  ++total_refs_;
 }
 
 void BlockPool::Release(std::int64_t block) {
   const std::int32_t id = CheckedId(block);
   const std::lock_guard lock(mutex_);
-  ReleaseLocked(id);
+  if (!refs_.TakeOne(id, kOneRef)) ThrowNotReleasable(id);
+  --total_refs_;
+  if (refs_.Get(id) == 0) {
+    free_[num_free_++] = id;
+    ++freed_blocks_;
+  }
 }
 
 void BlockPool::RetainArray(const IntSpan& blocks) {
-  const std::vector<std::int32_t> ids = CheckedIds(blocks);
+  const std::vector<std::int32_t> ids =
+      CheckedIds(blocks, Size(blocks), num_blocks_, "blocks");
   const std::lock_guard lock(mutex_);
-  std::size_t done = 0;
-  try {
-    for (; done < ids.size(); ++done) RetainLocked(ids[done]);
-  } catch (...) {
-    for (std::size_t i = 0; i < done; ++i) DropLocked(ids[i]);
-    throw;
-  }
+  RetainLocked(IdRun(ids), kOneRef);
 }
 
 void BlockPool::ReleaseArray(const IntSpan& blocks) {
-  const std::vector<std::int32_t> ids = CheckedIds(blocks);
+  const std::vector<std::int32_t> ids =
+      CheckedIds(blocks, Size(blocks), num_blocks_, "blocks");
   const std::lock_guard lock(mutex_);
-  const std::int32_t num_free_before = num_free_;
-  std::size_t done = 0;
-  try {
-    for (; done < ids.size(); ++done) ReleaseLocked(ids[done]);
-  } catch (...) {
-    for (std::size_t i = 0; i < done; ++i) {
-      num_idle_ -= IsIdle(refs_[ids[i]]) ? 1 : 0;
-      refs_[ids[i]] += kOneRef;
-    }
-    total_refs_ += static_cast<std::int64_t>(done);
-    // Pushes went above the old top only, so lowering it undoes them.
-    freed_blocks_ -= num_free_ - num_free_before;
-    num_free_ = num_free_before;
-    throw;
-  }
+  ReleaseLocked(IdRun(ids));
 }
 
 std::int32_t BlockPool::RefCount(std::int64_t block) const {
   const std::int32_t id = CheckedId(block);
   const std::lock_guard lock(mutex_);
-  return TotalOf(refs_[id]);
+  return TotalOf(refs_.Get(id));
 }
 
 std::int32_t BlockPool::num_free() const {
@@ -167,7 +156,7 @@ BlockPoolStats BlockPool::stats() const {
   return {.num_blocks = num_blocks_,
           .num_free = num_free_,
           .num_used = num_blocks_ - num_free_,
-          .num_idle = num_idle_,
+          .num_idle = refs_.num_idle(),
           .total_refs = total_refs_,
           .peak_used = peak_used_,
           .allocated_blocks = allocated_blocks_,
@@ -193,17 +182,16 @@ void BlockPool::Check() const {
     is_free[id] = true;
   }
   std::int64_t total_refs = 0;
-  std::int64_t num_idle = 0;
   for (std::int32_t id = 0; id < num_blocks_; ++id) {
-    const std::int32_t total = TotalOf(refs_[id]);
-    const std::int32_t guarded = GuardedOf(refs_[id]);
-    num_idle += IsIdle(refs_[id]) ? 1 : 0;
+    const BlockRefs refs = refs_.Get(id);
+    const std::int32_t total = TotalOf(refs);
+    const std::int32_t guarded = GuardedOf(refs);
     if (guarded > total) {
       ThrowBroken(StrCat("block ", id, " has ", guarded,
                          " guarded references of ", total));
     }
-    if (CachesOf(refs_[id]) > guarded) {
-      ThrowBroken(StrCat("block ", id, " is in ", CachesOf(refs_[id]),
+    if (CachesOf(refs) > guarded) {
+      ThrowBroken(StrCat("block ", id, " is in ", CachesOf(refs),
                          " caches and has ", guarded, " guarded references"));
     }
     if (total < 0 || is_free[id] != (total == 0)) {
@@ -216,10 +204,7 @@ void BlockPool::Check() const {
     ThrowBroken(StrCat("total_refs is ", total_refs_, ", but the blocks have ",
                        total_refs));
   }
-  if (num_idle != num_idle_) {
-    ThrowBroken(StrCat("num_idle is ", num_idle_, ", but ", num_idle,
-                       " blocks are idle"));
-  }
+  refs_.Check();
   const std::int64_t num_used = num_blocks_ - num_free_;
   if (allocated_blocks_ - freed_blocks_ != num_used) {
     ThrowBroken(StrCat(allocated_blocks_, " blocks were allocated and ",
@@ -236,156 +221,130 @@ std::int32_t BlockPool::CheckedId(std::int64_t block) const {
     throw std::out_of_range(
         num_blocks_ == 0
             ? StrCat("block id is ", block, ", but the pool has no blocks")
-            : StrCat("block id is ", block, "; this pool's are 0 to ",
-                     num_blocks_ - 1));
+            : StrCat("block id is ", block,
+                     "; the blocks of this pool are 0 to ", num_blocks_ - 1));
   }
   return static_cast<std::int32_t>(block);
 }
 
-std::vector<std::int32_t> BlockPool::CheckedIds(const IntSpan& blocks) const {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(Size(blocks)));
-  std::visit(
-      [this, &ids](const auto& span) {
-        for (std::int64_t i = 0; i < span.size; ++i) {
-          ids[i] = CheckedId(span[i]);
-        }
-      },
-      blocks);
-  return ids;
-}
-
 void BlockPool::AllocateLocked(std::int32_t n, std::int32_t* out) {
-  const auto top = free_.cbegin() + num_free_;
-  std::reverse_copy(top - n, top, out);
-  for (std::int32_t i = 0; i < n; ++i) refs_[out[i]] = kOneRef;
+  if (n == 1) {
+    *out = free_[num_free_ - 1];
+    refs_.AddOneToAny(*out, kOneRef);
+  } else {
+    const auto top = free_.cbegin() + num_free_;
+    std::reverse_copy(top - n, top, out);
+    refs_.AddToAny(IdRun({out, static_cast<std::size_t>(n)}), kOneRef);
+  }
   num_free_ -= n;
   total_refs_ += n;
   allocated_blocks_ += n;
   peak_used_ = std::max<std::int64_t>(peak_used_, num_blocks_ - num_free_);
 }
 
-void BlockPool::RetainLocked(std::int32_t block) {
-  BlockRefs& refs = refs_[block];
-  CheckRetainable(block, refs, kOneRef);
-  num_idle_ -= IsIdle(refs) ? 1 : 0;
-  refs += kOneRef;
-  ++total_refs_;
-}
-
-void BlockPool::ReleaseLocked(std::int32_t block) {
-  const std::int32_t total = TotalOf(refs_[block]);
-  if (total == GuardedOf(refs_[block])) {
-    throw std::logic_error(
-        total == 0
-            ? StrCat("cannot release block ", block,
-                     ": it is free; it was released once too often")
-            : StrCat("cannot release block ", block, ": its ", total,
-                     " reference(s) belong to prefix caches and matches; it "
-                     "was released once too often"));
-  }
-  DropLocked(block);
-}
-
-void BlockPool::DropLocked(std::int32_t block) {
-  const BlockRefs refs = refs_[block] -= kOneRef;
-  --total_refs_;
-  num_idle_ += IsIdle(refs) ? 1 : 0;
-  if (refs == 0) {
-    free_[num_free_++] = block;
-    ++freed_blocks_;
+void BlockPool::RetainLocked(const IdRun& blocks, BlockRefs one) {
+  const std::size_t num_done = refs_.Add(blocks, one);
+  total_refs_ += static_cast<std::int64_t>(num_done);
+  if (num_done == blocks.size()) return;
+  try {
+    ThrowNotRetainable(blocks[num_done], one);
+  } catch (...) {
+    TakeLocked(blocks.Part(0, num_done), one);
+    throw;
   }
 }
 
-void BlockPool::CheckRetainable(std::int32_t block, BlockRefs refs,
-                                BlockRefs one) {
+void BlockPool::RetainLocked(std::span<const IdRun> runs, BlockRefs one) {
+  std::size_t num_done = 0;
+  try {
+    for (; num_done < runs.size(); ++num_done) {
+      RetainLocked(runs[num_done], one);
+    }
+  } catch (...) {
+    for (const IdRun& blocks : runs.first(num_done)) TakeLocked(blocks, one);
+    throw;
+  }
+}
+
+void BlockPool::ReleaseLocked(const IdRun& blocks) {
+  const auto [num_done, num_freed] =
+      refs_.Take(blocks, kOneRef, free_.data() + num_free_);
+  if (num_done < blocks.size()) {
+    try {
+      ThrowNotReleasable(blocks[num_done]);
+    } catch (...) {
+      // What was freed went above the top of the stack, which has not moved.
+      refs_.AddToAny(blocks.Part(0, num_done), kOneRef);
+      throw;
+    }
+  }
+  num_free_ += static_cast<std::int32_t>(num_freed);
+  freed_blocks_ += static_cast<std::int64_t>(num_freed);
+  total_refs_ -= static_cast<std::int64_t>(blocks.size());
+}
+
+void BlockPool::TakeLocked(const IdRun& blocks, BlockRefs one) noexcept {
+  const auto [num_done, num_freed] =
+      refs_.Take(blocks, one, free_.data() + num_free_);
+  assert(num_done == blocks.size());
+  num_free_ += static_cast<std::int32_t>(num_freed);
+  freed_blocks_ += static_cast<std::int64_t>(num_freed);
+  total_refs_ -= static_cast<std::int64_t>(num_done);
+}
+
+void BlockPool::ThrowNotReleasable(std::int32_t block) const {
+  const std::int32_t total = TotalOf(refs_.Get(block));
+  throw std::logic_error(
+      total == 0
+          ? StrCat("cannot release block ", block,
+                   ": it is free; it was released once too often")
+          : StrCat("cannot release block ", block, ": its ", total,
+                   " reference(s) belong to prefix caches and matches; it "
+                   "was released once too often"));
+}
+
+void BlockPool::ThrowNotRetainable(std::int32_t block, BlockRefs one) const {
+  const BlockRefs refs = refs_.Get(CheckedId(block));
   if (TotalOf(refs) == 0) {
     throw std::logic_error(StrCat("cannot retain block ", block,
                                   ": it is free; allocate it first"));
   }
-  if (TotalOf(refs) == kMaxInt32) {
-    throw std::overflow_error(StrCat("block ", block, " has ", TotalOf(refs),
-                                     " references, the most it can have"));
+  if (one == kOneCached && CachesOf(refs) == kMaxCaches) {
+    throw std::overflow_error(StrCat("block ", block, " is in ", kMaxCaches,
+                                     " prefix caches, the most it can be in"));
   }
   if (one != kOneRef && GuardedOf(refs) == kMaxGuarded) {
     throw std::overflow_error(
         StrCat("block ", block, " has ", kMaxGuarded,
                " references of caches and matches, the most it can have"));
   }
-  if (one == kOneCached && CachesOf(refs) == kMaxCaches) {
-    throw std::overflow_error(StrCat("block ", block, " is in ", kMaxCaches,
-                                     " prefix caches, the most it can be in"));
-  }
-}
-
-void BlockPool::RetainManyLocked(std::span<const std::int32_t> blocks,
-                                 BlockRefs one) {
-  std::size_t done = 0;
-  while (true) {
-    const BulkResult result = AddToBlocks(refs_, blocks.subspan(done), one);
-    done += result.num_done;
-    num_idle_ -= result.num_idle;
-    total_refs_ += static_cast<std::int64_t>(result.num_done);
-    if (done == blocks.size()) return;
-    try {
-      const std::int32_t id = CheckedId(blocks[done]);
-      CheckRetainable(id, refs_[id], one);
-      num_idle_ -= IsIdle(refs_[id]) ? 1 : 0;
-      refs_[id] += one;
-      ++total_refs_;
-      ++done;
-    } catch (...) {
-      ReleaseManyLocked(blocks.first(done), one);
-      throw;
-    }
-  }
-}
-
-void BlockPool::ReleaseManyLocked(std::span<const std::int32_t> blocks,
-                                  BlockRefs one) noexcept {
-  const BulkResult result =
-      SubtractFromBlocks(refs_, blocks, one, free_.data() + num_free_);
-  num_free_ += result.num_freed;
-  freed_blocks_ += result.num_freed;
-  num_idle_ += result.num_idle;
-  total_refs_ -= static_cast<std::int64_t>(blocks.size());
+  throw std::overflow_error(StrCat("block ", block, " has ", TotalOf(refs),
+                                   " references, the most it can have"));
 }
 
 std::int32_t BlockPool::Transaction::RefCount(std::int64_t block) const {
-  return TotalOf(pool_.refs_[pool_.CheckedId(block)]);
+  return TotalOf(pool_.refs_.Get(pool_.CheckedId(block)));
 }
 
 bool BlockPool::Transaction::IsIdle(std::int64_t block) const {
-  return kv::IsIdle(pool_.refs_[pool_.CheckedId(block)]);
+  return kv::IsIdle(pool_.refs_.Get(pool_.CheckedId(block)));
 }
 
-void BlockPool::Transaction::RetainGuarded(
-    std::span<const std::int32_t> blocks) {
-  pool_.RetainManyLocked(blocks, kOneGuarded);
+void BlockPool::Transaction::RetainGuarded(std::span<const IdRun> runs) {
+  pool_.RetainLocked(runs, kOneGuarded);
 }
 
 void BlockPool::Transaction::ReleaseGuarded(
-    std::span<const std::int32_t> blocks) noexcept {
-#ifndef NDEBUG
-  for (const std::int32_t block : blocks) {
-    assert(GuardedOf(pool_.refs_[block]) > CachesOf(pool_.refs_[block]));
-  }
-#endif
-  pool_.ReleaseManyLocked(blocks, kOneGuarded);
+    std::span<const IdRun> runs) noexcept {
+  for (const IdRun& blocks : runs) pool_.TakeLocked(blocks, kOneGuarded);
 }
 
-void BlockPool::Transaction::RetainCached(
-    std::span<const std::int32_t> blocks) {
-  pool_.RetainManyLocked(blocks, kOneCached);
+void BlockPool::Transaction::RetainCached(std::span<const IdRun> runs) {
+  pool_.RetainLocked(runs, kOneCached);
 }
 
-void BlockPool::Transaction::ReleaseCached(
-    std::span<const std::int32_t> blocks) noexcept {
-  // Those that are idle now will be free.
-  for (const std::int32_t block : blocks) {
-    assert(CachesOf(pool_.refs_[block]) > 0);
-    pool_.num_idle_ -= kv::IsIdle(pool_.refs_[block]) ? 1 : 0;
-  }
-  pool_.ReleaseManyLocked(blocks, kOneCached);
+void BlockPool::Transaction::ReleaseCached(const IdRun& blocks) noexcept {
+  pool_.TakeLocked(blocks, kOneCached);
 }
 
 std::optional<std::vector<std::int32_t>> BlockPool::Transaction::Allocate(

@@ -2,15 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What limits it: for each block, Allocate and ReleaseArray each move one id
-// (4 bytes) between two arrays and change one pair of counts (8 bytes), and the
-// caller's list is copied once. BM_Copy moves the ids alone and is the floor.
-// Beside that, a call costs an uncontended lock (about 15 ns) and a result to
-// allocate, which is most of the time of a single block; in a long list it is
-// the checks of each block, which have to come one after another because a list
-// may name a block twice.
+// (4 bytes) between two arrays, and the caller's list is copied once. BM_Copy
+// moves the ids alone and is the floor. Beside that, a call costs an
+// uncontended lock (about 15 ns) and a result to allocate, which is most of the
+// time of a single block.
+//
+// Counts change 64 blocks at a time where ids follow one another, as those of a
+// pool do that is used by the request: 512 blocks there and back in 0.48 us,
+// 5.5 times BM_Copy. BM_AllocateReleaseShuffled is the other end, a pool whose
+// ids come in no order at all: each block changes a word of its own and one of
+// its group, 12 ns there and back.
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "benchmark/benchmark.h"
@@ -30,6 +35,19 @@ void BM_AllocateRelease(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_AllocateRelease)->Arg(1)->Arg(16)->Arg(512);
+
+void BM_AllocateReleaseShuffled(benchmark::State& state) {
+  BlockPool pool(kBlocks);
+  std::vector<std::int32_t> all = *pool.Allocate(kBlocks);
+  std::ranges::shuffle(all, std::mt19937(std::random_device()()));
+  pool.ReleaseArray(all);
+  for (auto _ : state) {
+    const std::vector<std::int32_t> ids = *pool.Allocate(state.range(0));
+    pool.ReleaseArray(ids);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_AllocateReleaseShuffled)->Arg(16)->Arg(512);
 
 void BM_AllocateReleaseOne(benchmark::State& state) {
   BlockPool pool(kBlocks);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <shared_mutex>
@@ -15,7 +14,7 @@
 #include <variant>
 
 #include "cc/base/errors.h"
-#include "cc/kv/block_refs.h"
+#include "cc/kv/checked_ids.h"
 
 namespace servecore::kv {
 namespace {
@@ -57,42 +56,6 @@ std::int32_t CheckedPriority(std::int64_t priority) {
                                        " to ", Int32Limits::max()));
   }
   return static_cast<std::int32_t>(priority);
-}
-
-// The first `num_needed` ids, each of them one of the pool's.
-std::vector<std::int32_t> CheckedIds(const IntSpan& block_ids,
-                                     std::int64_t num_needed,
-                                     std::int32_t num_blocks) {
-  const auto n = static_cast<std::size_t>(num_needed);
-  std::vector<std::int32_t> ids;
-  const auto* const narrow = std::get_if<StridedSpan<std::int32_t>>(&block_ids);
-  if (narrow != nullptr && narrow->contiguous()) {
-    ids.assign(narrow->data, narrow->data + n);
-    // No exit from the loop, so that the compiler can make vectors of it.
-    std::int32_t lowest = 0;
-    std::int32_t highest = -1;
-    for (const std::int32_t id : ids) {
-      lowest = std::min(lowest, id);
-      highest = std::max(highest, id);
-    }
-    if (lowest >= 0 && highest < num_blocks) return ids;
-  }
-  ids.resize(n);
-  std::visit(
-      [&ids, num_needed, num_blocks](const auto& span) {
-        for (std::int64_t i = 0; i < num_needed; ++i) {
-          const std::int64_t id = span[i];
-          if (id < 0 || id >= num_blocks) {
-            throw std::out_of_range(
-                StrCat("block_ids[", i, "] is ", id,
-                       "; the pool has the blocks from 0 up to, and without, ",
-                       num_blocks));
-          }
-          ids[i] = static_cast<std::int32_t>(id);
-        }
-      },
-      block_ids);
-  return ids;
 }
 
 bool SameIds(const std::vector<std::int32_t>& ids, const IntSpan& block_ids) {
@@ -138,126 +101,49 @@ IntSpan Part(const IntSpan& tokens, std::int64_t begin, std::int64_t n) {
 
 }  // namespace
 
-// The ids that an Insert names, each of which may be named once.
-//
-// Lifetime: forgets the names at its end, unless they were kept as cached.
-class PrefixCache::NamedBlocks {
- public:
-  NamedBlocks(std::vector<std::uint8_t>& known,
-              std::span<const std::int32_t> ids)
-      : known_(known), ids_(ids) {
-    const auto highest = static_cast<std::size_t>(std::ranges::max(ids));
-    if (highest >= known_.size()) {
-      known_.resize(std::max(highest + 1, 2 * known_.size()));
-    }
-  }
-  NamedBlocks(const NamedBlocks&) = delete;
-  NamedBlocks& operator=(const NamedBlocks&) = delete;
-  ~NamedBlocks() {
-    for (const std::int32_t id : duplicates_) known_[id] = 0;
-    for (std::size_t i = begin_; i < end_; ++i) known_[ids_[i]] = 0;
-  }
-
-  // ids[i], a caller's block for a place that another holds.
-  void NameDuplicate(std::size_t i, std::vector<std::int32_t>& duplicates) {
-    if (known_[ids_[i]] != 0) Refuse(i);
-    duplicates.push_back(ids_[i]);
-    duplicates_ = duplicates;
-    known_[ids_[i]] = kNamed;
-  }
-
-  // All ids from `begin` on, for places of their own. They are known as cached
-  // from here on.
-  void NameFrom(std::size_t begin) {
-    begin_ = end_ = begin;
-    std::uint8_t* const known = known_.data();
-    while (end_ < ids_.size()) {
-      if (end_ + 16 <= ids_.size()) {
-        const std::int32_t lowest = RunOf16(&ids_[end_], known_.size());
-        if (lowest >= 0 && AllZero16(known + lowest)) {
-          std::fill_n(known + lowest, 16, kCached);
-          end_ += 16;
-          continue;
-        }
-      }
-      std::uint8_t& of_id = known[ids_[end_]];
-      if (of_id != 0) [[unlikely]] {
-        Refuse(end_);
-      }
-      of_id = kCached;
-      ++end_;
-    }
-  }
-
-  // The ids of NameFrom stay known as cached.
-  void Keep() noexcept { begin_ = end_; }
-
- private:
-  static bool AllZero16(const std::uint8_t* known) {
-    std::uint64_t halves[2];
-    std::memcpy(halves, known, sizeof halves);
-    return (halves[0] | halves[1]) == 0;
-  }
-
-  [[noreturn]] void Refuse(std::size_t i) const {
-    const auto named = ids_.subspan(begin_, end_ - begin_);
-    const bool named_before = known_[ids_[i]] == kNamed ||
-                              std::ranges::find(named, ids_[i]) != named.end();
-    throw std::invalid_argument(
-        StrCat("block_ids[", i, "] is block ", ids_[i],
-               named_before
-                   ? ", which is named before; each place needs a block of its "
-                     "own"
-                   : ", which is cached under other tokens; a block can be "
-                     "cached at one place only"));
-  }
-
-  std::vector<std::uint8_t>& known_;
-  const std::span<const std::int32_t> ids_;
-  std::span<const std::int32_t> duplicates_;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-};
-
 PrefixCache::PrefixCache(std::shared_ptr<BlockPool> pool,
                          PrefixCacheOptions options)
     : pool_(CheckedPool(std::move(pool))),
       options_(CheckedOptions(options)),
       tree_(options_.block_size, CountsHits(options_.policy)),
+      cached_(pool_->num_blocks()),
+      named_(pool_->num_blocks()),
       events_(options_.max_events) {}
 
-PrefixCache::~PrefixCache() { DropAll(); }
+PrefixCache::~PrefixCache() {
+  // A destructor has no memory for a list of them.
+  BlockPool::Transaction transaction(*pool_);
+  cached_.ForEachDescending([&transaction](std::int32_t block) {
+    transaction.ReleaseCached(IdRun({&block, 1}));
+  });
+}
 
 PrefixMatch PrefixCache::Match(const IntSpan& tokens, std::string_view ns) {
   PrefixTree::Path path;
-  const auto shared_blocks = std::make_shared<std::vector<std::int32_t>>();
-  std::vector<std::int32_t>& blocks = *shared_blocks;
+  std::vector<IdRun> runs;
 
   const std::shared_lock tree_lock(tree_mutex_);
   const std::int32_t root = tree_.FindRoot(ns);
   if (root != kNone) {
     path.reserve(8);
-    const std::int64_t num_found =
-        tree_.Find(root, tokens, Size(tokens) / options_.block_size, path);
-    blocks.reserve(static_cast<std::size_t>(num_found));
+    static_cast<void>(
+        tree_.Find(root, tokens, Size(tokens) / options_.block_size, path));
+    runs.reserve(path.size());
     for (const PrefixTree::Step& step : path) {
-      const std::int32_t* const ids = tree_.ids(step.node).data();
-      blocks.insert(blocks.end(), ids, ids + step.num_blocks);
+      runs.push_back(tree_.ids(step.node).Part(
+          0, static_cast<std::size_t>(step.num_blocks)));
     }
   }
-  const std::int64_t num_tokens =
-      static_cast<std::int64_t>(blocks.size()) * options_.block_size;
+  PrefixMatch match(options_.block_size, runs);
 
   const std::lock_guard use_lock(use_mutex_);
-  if (!blocks.empty()) {
-    tree_.ReserveMark();
-    BlockPool::Transaction(*pool_).RetainGuarded(blocks);
-    tree_.Touch(path, {.hits = 1, .last_use = ++clock_});
-  }
+  if (!path.empty()) tree_.ReserveMark();
+  match.Hold(pool_);
+  if (!path.empty()) tree_.Touch(path, {.hits = 1, .last_use = ++clock_});
   ++stats_.queries;
   stats_.query_tokens += Size(tokens);
-  stats_.hit_tokens += num_tokens;
-  return {pool_, num_tokens, shared_blocks};
+  stats_.hit_tokens += match.num_tokens();
+  return match;
 }
 
 std::vector<PrefixMatch> PrefixCache::MatchMany(
@@ -310,7 +196,7 @@ InsertResult PrefixCache::Insert(const IntSpan& tokens,
                options_.block_size, "; give one id for each of these"));
   }
   const std::vector<std::int32_t> ids =
-      CheckedIds(block_ids, num_blocks, pool_->num_blocks());
+      CheckedIds(block_ids, num_blocks, pool_->num_blocks(), "block_ids");
   if (ids.empty()) return {};
 
   InsertResult result;
@@ -323,20 +209,23 @@ InsertResult PrefixCache::Insert(const IntSpan& tokens,
     const std::int64_t num_found = tree_.Find(root, tokens, num_blocks, path);
     const auto new_ids =
         std::span(ids).subspan(static_cast<std::size_t>(num_found));
-    NamedBlocks named(known_, ids);
-    FindDuplicates(path, ids, named, result.duplicates);
-    named.NameFrom(static_cast<std::size_t>(num_found));
+    NamedBlocks named(cached_, named_, ids);
+    FindDuplicates(path, ids, named);
+    const std::vector<IdRun> new_runs = SplitIntoRuns(new_ids);
+    named.NameRest(static_cast<std::size_t>(num_found), new_runs);
     if (new_ids.empty()) {
       tree_.ReserveMark();
     } else {
-      branch = tree_.Prepare(tokens, ids, num_found);
+      branch = tree_.Prepare(tokens, num_found, new_runs);
     }
     heap_.Reserve(static_cast<std::size_t>(tree_.num_slots()));
     parked_.reserve(static_cast<std::size_t>(tree_.num_slots()));
     events_.Reserve(static_cast<std::int64_t>(new_ids.size()));
     if (!tree_.HoldsSame(branch, tokens, num_found)) ThrowChanged("tokens");
     if (!SameIds(ids, block_ids)) ThrowChanged("block_ids");
-    RetainInPool(ids, num_found, result.duplicates);
+    result.duplicates.assign(named.duplicates().begin(),
+                             named.duplicates().end());
+    RetainInPool(ids, new_runs, result.duplicates);
 
     // From here on nothing can fail.
     const std::uint64_t now = ++clock_;
@@ -368,40 +257,36 @@ InsertResult PrefixCache::Insert(const IntSpan& tokens,
 // Of the ids given for blocks that the cache has, those that are not its own.
 void PrefixCache::FindDuplicates(const PrefixTree::Path& path,
                                  std::span<const std::int32_t> ids,
-                                 NamedBlocks& named,
-                                 std::vector<std::int32_t>& duplicates) {
+                                 NamedBlocks& named) {
   std::size_t i = 0;
   for (const PrefixTree::Step& step : path) {
     const auto n = static_cast<std::size_t>(step.num_blocks);
-    const auto kept = tree_.ids(step.node).first(n);
-    if (!std::ranges::equal(kept, ids.subspan(i, n))) {
+    const IdRun kept = tree_.ids(step.node).Part(0, n);
+    if (!kept.Equals(ids.subspan(i, n))) {
       for (std::size_t j = 0; j < n; ++j) {
         if (kept[j] == ids[i + j]) continue;
-        named.NameDuplicate(i + j, duplicates);
+        named.NameDuplicate(i + j);
       }
     }
     i += n;
   }
 }
 
-// Takes the cache's references on ids[num_found ..]; all other ids have to be
-// in use as well. All or nothing.
+// Takes the cache's references on the new ones of `ids`; all duplicates have to
+// be in use as well. All or nothing.
 void PrefixCache::RetainInPool(std::span<const std::int32_t> ids,
-                               std::int64_t num_found,
+                               std::span<const IdRun> new_runs,
                                std::span<const std::int32_t> duplicates) {
   BlockPool::Transaction transaction(*pool_);
-  const auto new_ids = ids.subspan(static_cast<std::size_t>(num_found));
-  const auto throw_if_free = [&](std::span<const std::int32_t> some) {
-    for (const std::int32_t id : some) {
-      if (transaction.RefCount(id) > 0) continue;
-      ThrowFree(std::ranges::find(ids, id) - ids.begin(), id);
-    }
+  const auto throw_if_free = [&](std::int32_t id) {
+    if (transaction.RefCount(id) > 0) return;
+    ThrowFree(std::ranges::find(ids, id) - ids.begin(), id);
   };
-  throw_if_free(duplicates);
+  std::ranges::for_each(duplicates, throw_if_free);
   try {
-    transaction.RetainCached(new_ids);
+    transaction.RetainCached(new_runs);
   } catch (const std::logic_error&) {
-    throw_if_free(new_ids);
+    std::ranges::for_each(ids, throw_if_free);
     throw;
   }
 }
@@ -484,14 +369,18 @@ void PrefixCache::PlanFor(const BlockPool::Transaction& transaction,
       PushLeaf(entry.node);
       continue;
     }
-    const std::span<const std::int32_t> ids = tree_.ids(entry.node);
     const auto most = static_cast<std::int32_t>(
         std::min<std::int64_t>(num_left, tree_.TailLength(entry.node)));
+    const IdRun ids = tree_.ids(entry.node);
     std::int32_t num_idle = 0;
-    while (num_idle < most &&
-           transaction.IsIdle(ids[ids.size() - 1 - num_idle])) {
-      plan.victims.push_back(ids[ids.size() - 1 - num_idle]);
-      ++num_idle;
+    if (transaction.IsIdle(ids.back())) {
+      const std::size_t num_before = plan.victims.size();
+      const auto n = static_cast<std::size_t>(most);
+      plan.victims.resize(num_before + n);
+      ids.Part(ids.size() - n, n).WriteReversedTo(&plan.victims[num_before]);
+      num_idle = static_cast<std::int32_t>(transaction.NumIdle(
+          IdRun(std::span(plan.victims).subspan(num_before))));
+      plan.victims.resize(num_before + static_cast<std::size_t>(num_idle));
     }
     if (num_idle > 0) {
       const PrefixTree::Shrunk shrunk = tree_.Shrink(entry.node, num_idle);
@@ -534,8 +423,8 @@ void PrefixCache::Finish(BlockPool::Transaction& transaction,
   for (const PrefixTree::Shrunk& shrunk : plan.shrunk) {
     tree_.FinishShrink(shrunk);
   }
-  for (const std::int32_t block : plan.victims) known_[block] = 0;
-  transaction.ReleaseCached(plan.victims);
+  cached_.Remove(IdRun(plan.victims));
+  transaction.ReleaseCached(IdRun(plan.victims));
   const auto num_evicted = static_cast<std::int64_t>(plan.victims.size());
   events_.AddRemoved(plan.victims);
   stats_.num_cached_blocks -= num_evicted;
@@ -546,25 +435,16 @@ void PrefixCache::Reset() {
   const std::unique_lock lock(tree_mutex_);
   std::vector<std::int32_t> blocks;
   blocks.reserve(static_cast<std::size_t>(stats_.num_cached_blocks));
-  for (std::size_t id = known_.size(); id-- > 0;) {
-    if (known_[id] == kCached) blocks.push_back(static_cast<std::int32_t>(id));
-  }
+  cached_.ForEachDescending(
+      [&blocks](std::int32_t block) { blocks.push_back(block); });
   events_.Reserve(static_cast<std::int64_t>(blocks.size()));
-  DropAll();
-  events_.AddRemoved(blocks);
-}
-
-void PrefixCache::DropAll() noexcept {
   tree_.Clear();
   heap_.Clear();
   parked_.clear();
-  BlockPool::Transaction transaction(*pool_);
+  cached_.Remove(IdRun(blocks));
   // Descending, so that the lowest is the last that goes back to the pool.
-  for (std::size_t id = known_.size(); id-- > 0;) {
-    if (std::exchange(known_[id], 0) != kCached) continue;
-    const auto block = static_cast<std::int32_t>(id);
-    transaction.ReleaseCached({&block, 1});
-  }
+  BlockPool::Transaction(*pool_).ReleaseCached(IdRun(blocks));
+  events_.AddRemoved(blocks);
   stats_.dropped_blocks += std::exchange(stats_.num_cached_blocks, 0);
 }
 
@@ -608,12 +488,13 @@ void PrefixCache::Check() const {
 // The ids known as cached are those in the tree, each at one place and in use.
 void PrefixCache::CheckBlocks() const {
   const BlockPool::Transaction transaction(*pool_);
-  std::vector<bool> in_tree(known_.size());
+  std::vector<bool> in_tree(static_cast<std::size_t>(pool_->num_blocks()));
   for (std::int32_t i = 0; i < tree_.num_slots(); ++i) {
     if (tree_.node(i).num_blocks == 0) continue;
-    for (const std::int32_t block : tree_.ids(i)) {
-      if (static_cast<std::size_t>(block) >= known_.size() ||
-          known_[block] != kCached) {
+    const IdRun ids = tree_.ids(i);
+    for (std::size_t j = 0; j < ids.size(); ++j) {
+      const std::int32_t block = ids[j];
+      if (!cached_.Contains(block)) {
         ThrowBroken(StrCat("block ", block, " is in node ", i,
                            " and not known as cached"));
       }
@@ -626,10 +507,13 @@ void PrefixCache::CheckBlocks() const {
       }
     }
   }
-  for (std::size_t block = 0; block < known_.size(); ++block) {
-    if (known_[block] != 0 && !in_tree[block]) {
+  for (std::int32_t block = 0; block < pool_->num_blocks(); ++block) {
+    if (cached_.Contains(block) && !in_tree[block]) {
       ThrowBroken(
           StrCat("block ", block, " is known as cached and not in the tree"));
+    }
+    if (named_.Contains(block)) {
+      ThrowBroken(StrCat("block ", block, " is named and no insert runs"));
     }
   }
 }

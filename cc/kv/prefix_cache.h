@@ -15,9 +15,12 @@
 #include "cc/base/mutex.h"
 #include "cc/base/shared_mutex.h"
 #include "cc/kv/block_pool.h"
+#include "cc/kv/block_set.h"
 #include "cc/kv/event_log.h"
 #include "cc/kv/eviction_heap.h"
 #include "cc/kv/eviction_policy.h"
+#include "cc/kv/id_run.h"
+#include "cc/kv/named_blocks.h"
 #include "cc/kv/prefix_match.h"
 #include "cc/kv/prefix_tree.h"
 
@@ -170,12 +173,6 @@ class PrefixCache {
  private:
   friend class PrefixCacheTestPeer;
 
-  // What is known of a block id, by id.
-  static constexpr std::uint8_t kCached = 1;
-  static constexpr std::uint8_t kNamed = 2;  // a duplicate of this Insert
-
-  class NamedBlocks;
-
   // Blocks that are about to go, and how to undo that.
   struct Plan {
     std::vector<std::int32_t> victims;
@@ -185,9 +182,9 @@ class PrefixCache {
   // All of the following want tree_mutex_ held, exclusively unless const.
 
   void FindDuplicates(const PrefixTree::Path& path,
-                      std::span<const std::int32_t> ids, NamedBlocks& named,
-                      std::vector<std::int32_t>& duplicates);
-  void RetainInPool(std::span<const std::int32_t> ids, std::int64_t num_found,
+                      std::span<const std::int32_t> ids, NamedBlocks& named);
+  void RetainInPool(std::span<const std::int32_t> ids,
+                    std::span<const IdRun> new_runs,
                     std::span<const std::int32_t> duplicates);
 
   EvictionKey KeyOfNode(std::int32_t node) const;
@@ -197,7 +194,6 @@ class PrefixCache {
                Plan& plan);
   void Undo(const Plan& plan) noexcept;
   void Finish(BlockPool::Transaction& transaction, const Plan& plan) noexcept;
-  void DropAll() noexcept;
 
   void CheckBlocks() const;
   void CheckQueue() const;
@@ -207,7 +203,8 @@ class PrefixCache {
 
   mutable SharedMutex tree_mutex_;
   PrefixTree tree_;
-  std::vector<std::uint8_t> known_;  // kCached and kNamed of each id
+  BlockSet cached_;
+  BlockSet named_;  // of a running Insert; empty but for that
   EvictionHeap heap_;
   std::vector<std::int32_t> parked_;
   EventLog events_;

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "cc/kv/block_pool.h"
+#include "cc/kv/id_run.h"
 
 namespace servecore::kv {
 
@@ -29,36 +30,37 @@ class PrefixMatch {
   PrefixMatch& operator=(const PrefixMatch&) = delete;
   ~PrefixMatch();
 
-  // What was found; not after a move. Both stay readable after Release, as a
-  // record: the blocks may then be evicted and given to another at any time.
+  // What was found; nothing after a move. All of it stays readable after
+  // Release, as a record: the blocks may then be evicted and given to another
+  // at any time.
   std::int64_t num_tokens() const { return num_tokens_; }
-  const std::vector<std::int32_t>& block_ids() const { return *block_ids_; }
+  std::int64_t num_blocks() const { return num_blocks_; }
 
-  // A share in block_ids(), for who reads them after this object is gone.
-  const std::shared_ptr<const std::vector<std::int32_t>>& shared_block_ids()
-      const {
-    return block_ids_;
-  }
+  // Writes the ids of the blocks to `out`, num_blocks() of them, in order.
+  // O(num_blocks): a match keeps them as runs, most of which are counted.
+  void WriteBlockIds(std::int32_t* out) const;
+  std::vector<std::int32_t> block_ids() const;
 
   // Whether the references are still held: from Match until Release or a move.
   bool held() const { return pool_ != nullptr; }
 
-  // Gives the references back; the second call does nothing. O(blocks).
+  // Gives the references back; the second call does nothing.
   void Release() noexcept;
 
  private:
   friend class PrefixCache;
 
-  // Takes over a guarded reference on each block.
-  PrefixMatch(std::shared_ptr<BlockPool> pool, std::int64_t num_tokens,
-              std::shared_ptr<const std::vector<std::int32_t>> block_ids)
-      : pool_(std::move(pool)),
-        num_tokens_(num_tokens),
-        block_ids_(std::move(block_ids)) {}
+  // What a lookup found; no reference is held yet.
+  PrefixMatch(std::int64_t block_size, std::span<const IdRun> runs);
 
-  std::shared_ptr<BlockPool> pool_;  // null once nothing is held
+  // Takes a guarded reference on each block; throws as the transaction does.
+  void Hold(std::shared_ptr<BlockPool> pool);
+
+  std::shared_ptr<BlockPool> pool_;  // null while nothing is held
   std::int64_t num_tokens_ = 0;
-  std::shared_ptr<const std::vector<std::int32_t>> block_ids_;
+  std::int64_t num_blocks_ = 0;
+  std::vector<IdRun> runs_;
+  std::vector<std::int32_t> stored_;  // ids of runs that do not count
 };
 
 }  // namespace servecore::kv

@@ -96,8 +96,8 @@ std::int64_t PrefixTree::Find(std::int32_t root, const IntSpan& tokens,
 }
 
 PrefixTree::Branch PrefixTree::Prepare(const IntSpan& tokens,
-                                       std::span<const std::int32_t> ids,
-                                       std::int64_t begin) {
+                                       std::int64_t begin,
+                                       std::span<const IdRun> runs) {
   for (int i = 0; i < kMaxCleaned; ++i) {
     const std::int32_t segment = runs_.SegmentToClean();
     if (segment == RunStore::kNone) break;
@@ -106,9 +106,9 @@ PrefixTree::Branch PrefixTree::Prepare(const IntSpan& tokens,
   Branch branch;
   try {
     // Nearly every token fits int32, so that is found out on the way.
-    if (!Copy(tokens, ids, begin, /*wide=*/false, branch)) {
+    if (!Copy(tokens, begin, runs, /*wide=*/false, branch)) {
       Discard(std::exchange(branch, {}));
-      Copy(tokens, ids, begin, /*wide=*/true, branch);
+      Copy(tokens, begin, runs, /*wide=*/true, branch);
     }
   } catch (...) {
     Discard(branch);
@@ -117,43 +117,57 @@ PrefixTree::Branch PrefixTree::Prepare(const IntSpan& tokens,
   return branch;
 }
 
-bool PrefixTree::Copy(const IntSpan& tokens, std::span<const std::int32_t> ids,
-                      std::int64_t begin, bool wide, Branch& branch) {
-  const auto num_blocks = static_cast<std::int64_t>(ids.size());
-  const std::int64_t words_per_block = WordsPerBlock(wide);
+bool PrefixTree::Copy(const IntSpan& tokens, std::int64_t begin,
+                      std::span<const IdRun> runs, bool wide, Branch& branch) {
+  bool fitted = true;
+  for (const IdRun& run : runs) {
+    fitted &= CopyRun(tokens, begin, run, wide, branch);
+    begin += static_cast<std::int64_t>(run.size());
+  }
+  return fitted;
+}
+
+bool PrefixTree::CopyRun(const IntSpan& tokens, std::int64_t begin,
+                         const IdRun& run, bool wide, Branch& branch) {
+  Node node;
+  node.wide = wide;
+  node.id_step = run.step();
+  const std::int64_t words_per_block = WordsPerBlock(node);
+  const auto num_blocks = static_cast<std::int64_t>(run.size());
   // A piece for the open segment, one for each further one, and one for Split.
   const std::int64_t per_segment = std::max<std::int64_t>(
       1, (RunStore::kSegmentWords - RunStore::kAlignWords) / words_per_block);
-  const std::int64_t most_pieces = 2 + (num_blocks - begin) / per_segment;
+  const std::int64_t most_pieces = 2 + num_blocks / per_segment;
   ReserveNodes(most_pieces + 1);
-  branch.reserve(static_cast<std::size_t>(most_pieces));
+  branch.reserve(branch.size() + static_cast<std::size_t>(most_pieces));
   bool fitted = true;
-  while (begin < num_blocks) {
+  for (std::int64_t i = 0; i < num_blocks;) {
     std::int64_t room = runs_.room() - RunStore::kAlignWords;
     if (room < std::max(words_per_block, kSmallestPiece)) {
       room = RunStore::kSegmentWords - RunStore::kAlignWords;
     }
     const std::int64_t n =
-        std::clamp<std::int64_t>(room / words_per_block, 1, num_blocks - begin);
-    const std::int64_t num_tokens = n * block_size_;
+        std::clamp<std::int64_t>(room / words_per_block, 1, num_blocks - i);
     const RunStore::Place place = AddRun(n * words_per_block);
     const std::int32_t added = TakeNode();
-    Node& node = nodes_[added];
     node.num_blocks = static_cast<std::int32_t>(n);
-    node.wide = wide;
     node.segment = place.segment;
     node.tokens_at = place.offset;
-    node.ids_at =
-        place.offset + static_cast<std::int32_t>((wide ? 2 : 1) * num_tokens);
+    node.first_id = run.step() != 0 ? run[static_cast<std::size_t>(i)]
+                                    : node.tokens_at + TokenWords(node);
+    nodes_[added] = node;
     AddToSegment(added);
     branch.push_back(added);
     std::int32_t* const words = runs_.words(place.segment);
-    fitted &= wide ? CopyTokens(tokens, begin * block_size_, num_tokens,
-                                AsWide(words + node.tokens_at))
-                   : CopyTokens(tokens, begin * block_size_, num_tokens,
-                                words + node.tokens_at);
-    std::copy_n(ids.begin() + begin, n, words + node.ids_at);
-    begin += n;
+    std::int32_t* const token_words = words + node.tokens_at;
+    const std::int64_t first = (begin + i) * block_size_;
+    fitted &=
+        wide ? CopyTokens(tokens, first, n * block_size_, AsWide(token_words))
+             : CopyTokens(tokens, first, n * block_size_, token_words);
+    if (run.step() == 0) {
+      std::copy_n(run.stored().begin() + i, n, words + node.first_id);
+    }
+    i += n;
   }
   return fitted;
 }
@@ -176,7 +190,7 @@ void PrefixTree::Discard(const Branch& branch) noexcept {
   for (const std::int32_t node : branch) {
     RemoveFromSegment(node);
     runs_.Drop(nodes_[node].segment,
-               nodes_[node].num_blocks * WordsPerBlock(nodes_[node].wide));
+               nodes_[node].num_blocks * WordsPerBlock(nodes_[node]));
     FreeNode(node);
   }
 }
@@ -266,7 +280,7 @@ void PrefixTree::FinishShrink(const Shrunk& shrunk) noexcept {
     RemoveFromTable(shrunk.node);
     RemoveFromSegment(shrunk.node);
   }
-  runs_.Drop(node.segment, shrunk.num_blocks * WordsPerBlock(node.wide));
+  runs_.Drop(node.segment, shrunk.num_blocks * WordsPerBlock(node));
   if (shrunk.emptied) {
     const std::int32_t parent = node.parent;
     FreeNode(shrunk.node);
@@ -285,7 +299,7 @@ void PrefixTree::Clear() noexcept {
       mark = next;
     }
     RemoveFromSegment(i);
-    runs_.Drop(node.segment, node.num_blocks * WordsPerBlock(node.wide));
+    runs_.Drop(node.segment, node.num_blocks * WordsPerBlock(node));
     FreeNode(i);
   }
   std::ranges::fill(buckets_, kNone);
@@ -295,10 +309,11 @@ void PrefixTree::Clear() noexcept {
   root_of_namespace_.clear();
 }
 
-std::span<const std::int32_t> PrefixTree::ids(std::int32_t node) const {
+IdRun PrefixTree::ids(std::int32_t node) const {
   const Node& n = nodes_[node];
-  return {runs_.words(n.segment) + n.ids_at,
-          static_cast<std::size_t>(n.num_blocks)};
+  const auto size = static_cast<std::size_t>(n.num_blocks);
+  if (n.id_step != 0) return {n.first_id, n.id_step, size};
+  return {std::span(runs_.words(n.segment) + n.first_id, size)};
 }
 
 IntSpan PrefixTree::TokensOf(const Node& node) const {
@@ -394,17 +409,19 @@ void PrefixTree::Clean(std::int32_t segment) {
   while (first_in_segment_[segment] != kNone) {
     const std::int32_t moved = first_in_segment_[segment];
     Node& node = nodes_[moved];
-    const std::int64_t num_words = node.num_blocks * WordsPerBlock(node.wide);
-    const std::int64_t token_words = num_words - node.num_blocks;
+    const std::int64_t num_words = node.num_blocks * WordsPerBlock(node);
+    const std::int32_t token_words = TokenWords(node);
     const RunStore::Place place = AddRun(num_words);
     std::int32_t* const to = runs_.words(place.segment) + place.offset;
     const std::int32_t* const from = runs_.words(segment);
     std::copy_n(from + node.tokens_at, token_words, to);
-    std::copy_n(from + node.ids_at, node.num_blocks, to + token_words);
+    if (node.id_step == 0) {
+      std::copy_n(from + node.first_id, node.num_blocks, to + token_words);
+      node.first_id = place.offset + token_words;
+    }
     RemoveFromSegment(moved);
     node.segment = place.segment;
     node.tokens_at = place.offset;
-    node.ids_at = place.offset + static_cast<std::int32_t>(token_words);
     AddToSegment(moved);
     runs_.Drop(segment, num_words);
   }
@@ -463,12 +480,13 @@ std::int32_t PrefixTree::Split(std::int32_t node,
   head.inserted = tail.inserted;
   head.segment = tail.segment;
   head.tokens_at = tail.tokens_at;
-  head.ids_at = tail.ids_at;
+  head.first_id = tail.first_id;
+  head.id_step = tail.id_step;
   head.wide = tail.wide;
 
   tail.parent = added;
   tail.num_blocks -= num_blocks;
-  tail.ids_at += num_blocks;
+  tail.first_id += tail.id_step == 0 ? num_blocks : tail.id_step * num_blocks;
   tail.tokens_at +=
       static_cast<std::int32_t>(num_blocks * block_size_ * (tail.wide ? 2 : 1));
   // Marks end later first: those behind the cut stay with the tail, and the
@@ -543,7 +561,7 @@ std::int64_t PrefixTree::Check() const {
     CheckNode(i);
     ++num_nodes;
     num_blocks += node.num_blocks;
-    live_words[node.segment] += node.num_blocks * WordsPerBlock(node.wide);
+    live_words[node.segment] += node.num_blocks * WordsPerBlock(node);
     if (node.parent < 0) {
       ++num_root_children[RootCode(node.parent)];
     } else {

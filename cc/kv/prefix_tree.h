@@ -14,6 +14,7 @@
 
 #include "cc/base/int_span.h"
 #include "cc/kv/eviction_policy.h"
+#include "cc/kv/id_run.h"
 #include "cc/kv/run_store.h"
 
 namespace servecore::kv {
@@ -23,9 +24,10 @@ namespace servecore::kv {
 //
 // A node is a run of blocks that follow one another without a branch, so a
 // prompt of 2,000 blocks is a handful of nodes. The tokens of a run lie side by
-// side (run_store.h), and so do its block ids: a lookup is a comparison of two
-// arrays as long as it stays within a run, and one probe of a hash table, keyed
-// by the parent and the tokens of the next block, where it enters another.
+// side (run_store.h), and so do its block ids, if they have to be stored at all
+// (id_run.h): a lookup is a comparison of two arrays as long as it stays within
+// a run, and one probe of a hash table, keyed by the parent and the tokens of
+// the next block, where it enters another.
 //
 // A node is split only by Attach, where new tokens branch off within it. A
 // lookup that ends within a node leaves a mark there instead, so that what it
@@ -65,7 +67,10 @@ class PrefixTree {
     std::int32_t first_mark = kNone;  // the one that ends last
     std::int32_t segment = 0;         // of the run store
     std::int32_t tokens_at = 0;       // words in the segment
-    std::int32_t ids_at = 0;
+    // Ids that count are not stored: the first, and 1 or -1 a block. Others are
+    // stored where first_id says, in words of the segment, and id_step is 0.
+    std::int32_t first_id = 0;
+    std::int32_t id_step = 0;
     std::int32_t next_in_segment = kNone;
     std::int32_t previous_in_segment = kNone;
     bool wide = false;  // tokens are int64: two words each
@@ -104,11 +109,11 @@ class PrefixTree {
   std::int64_t Find(std::int32_t root, const IntSpan& tokens,
                     std::int64_t num_blocks, Path& path) const;
 
-  // Copies blocks ids[begin ..] and their tokens into new nodes and makes all
-  // memory ready that Attach needs. Throws std::bad_alloc, and then the tree
-  // means what it did before.
-  Branch Prepare(const IntSpan& tokens, std::span<const std::int32_t> ids,
-                 std::int64_t begin);
+  // Copies the blocks of `runs`, and their tokens from block `begin` on, into
+  // new nodes and makes all memory ready that Attach needs. Throws
+  // std::bad_alloc, and then the tree means what it did before.
+  Branch Prepare(const IntSpan& tokens, std::int64_t begin,
+                 std::span<const IdRun> runs);
 
   // Whether what Prepare copied is what `tokens` is now.
   bool HoldsSame(const Branch& branch, const IntSpan& tokens,
@@ -156,7 +161,8 @@ class PrefixTree {
   // Forgets everything.
   void Clear() noexcept;
 
-  std::span<const std::int32_t> ids(std::int32_t node) const;
+  // Its stored ids live until the tree is changed.
+  IdRun ids(std::int32_t node) const;
   Node& node(std::int32_t node) { return nodes_[node]; }
   const Node& node(std::int32_t node) const { return nodes_[node]; }
   // Numbers of nodes are below this; those of free nodes too.
@@ -188,8 +194,13 @@ class PrefixTree {
     return -1 - root;
   }
 
-  std::int64_t WordsPerBlock(bool wide) const {
-    return (wide ? 2 : 1) * block_size_ + 1;
+  std::int64_t WordsPerBlock(const Node& node) const {
+    return (node.wide ? 2 : 1) * block_size_ + (node.id_step == 0 ? 1 : 0);
+  }
+  // One segment holds them, so int32 does.
+  std::int32_t TokenWords(const Node& node) const {
+    return static_cast<std::int32_t>(node.num_blocks * block_size_ *
+                                     (node.wide ? 2 : 1));
   }
   IntSpan TokensOf(const Node& node) const;
   std::int64_t CommonTokensOf(const Node& node, std::int64_t first,
@@ -201,8 +212,10 @@ class PrefixTree {
                        std::int64_t begin) const;
 
   // Whether all tokens fitted into as many words as `wide` says.
-  bool Copy(const IntSpan& tokens, std::span<const std::int32_t> ids,
-            std::int64_t begin, bool wide, Branch& branch);
+  bool Copy(const IntSpan& tokens, std::int64_t begin,
+            std::span<const IdRun> runs, bool wide, Branch& branch);
+  bool CopyRun(const IntSpan& tokens, std::int64_t begin, const IdRun& run,
+               bool wide, Branch& branch);
   void ReserveNodes(std::int64_t n);
   std::int32_t TakeNode() noexcept;
   void FreeNode(std::int32_t node) noexcept;

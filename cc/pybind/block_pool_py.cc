@@ -51,7 +51,7 @@ Thread safety: every method may be called from any thread.
 constexpr const char* kInitDoc = R"(Makes a pool of free blocks.
 
 Args:
-  num_blocks: 0 .. 2**31 - 1; a block costs 12 bytes.
+  num_blocks: 0 .. 2**31 - 1; a block costs 12.4 bytes.
 
 Raises:
   ValueError: num_blocks is out of range.

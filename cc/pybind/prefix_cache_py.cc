@@ -52,8 +52,13 @@ class SharedMatch {
 
   bool held() const { return held_.load(std::memory_order_relaxed); }
   std::int64_t num_tokens() const { return match_.num_tokens(); }
-  const std::shared_ptr<const std::vector<std::int32_t>>& block_ids() const {
-    return match_.shared_block_ids();
+  std::int64_t num_blocks() const { return match_.num_blocks(); }
+  IdArray block_ids() const {
+    IdArray ids(match_.num_blocks());
+    std::int32_t* const out = ids.mutable_data();
+    const GilReleased released;
+    match_.WriteBlockIds(out);
+    return ids;
   }
 
   // Whether it was this call that released it.
@@ -348,9 +353,13 @@ constexpr const char* kNumTokensDoc =
 constexpr const char* kBlockIdsDoc =
     R"(The blocks found, in the order of their tokens: a numpy int32 array.
 
-Ownership: the array shares its memory with the match, so it is read-only.
+A match keeps them as runs and writes them out when it is asked, each time
+anew; so keep the array rather than ask twice.
+
+Ownership: the array owns its memory.
 Lifetime: it outlives the match, but protects no block by itself.
-Copies: nothing.
+Copies: all ids, O(blocks); most are counted, not read.
+GIL: released while they are written.
 )";
 
 constexpr const char* kInsertResultDoc =
@@ -531,7 +540,7 @@ void ExitMatch(MatchSelf self, py::handle /*exc_type*/, py::handle /*exc*/,
 
 std::string MatchRepr(MatchSelf self) {
   return "<PrefixMatch tokens=" + std::to_string(self->num_tokens()) +
-         " blocks=" + std::to_string(self->block_ids()->size()) +
+         " blocks=" + std::to_string(self->num_blocks()) +
          (self->held() ? ">" : " released>");
 }
 
@@ -546,12 +555,7 @@ void BindMatch(py::module_& module) {
           "num_tokens", [](MatchSelf self) { return self->num_tokens(); },
           kNumTokensDoc)
       .def_property_readonly(
-          "block_ids",
-          [](MatchSelf self) {
-            const auto& ids = self->block_ids();
-            return ToReadOnlyArray(ids->data(),
-                                   static_cast<std::int64_t>(ids->size()), ids);
-          },
+          "block_ids", [](MatchSelf self) { return self->block_ids(); },
           kBlockIdsDoc)
       .def("release", &ReleaseMatch, kReleaseDoc)
       .def("__enter__", &EnterMatch, py::return_value_policy::reference,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -12,12 +13,15 @@
 
 #include "cc/base/spin_barrier.h"
 #include "cc/kv/block_pool.h"
+#include "cc/kv/id_run.h"
 #include "tests/cc/run_together.h"
 
 namespace servecore::kv {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
+
+std::array<IdRun, 1> One(const Ids& ids) { return {IdRun(ids)}; }
 
 constexpr int kThreads = 4;
 constexpr int kSteps = 2000;
@@ -143,8 +147,8 @@ TEST(BlockPoolConcurrencyTest, TransactionsAreNotInterrupted) {
       num_interrupted[static_cast<std::size_t>(t)] +=
           transaction.num_free() != before - (ids.has_value() ? 1 : 0);
       if (!ids.has_value()) continue;
-      transaction.RetainGuarded(*ids);
-      transaction.ReleaseGuarded(*ids);
+      transaction.RetainGuarded(One(*ids));
+      transaction.ReleaseGuarded(One(*ids));
     }
   });
   EXPECT_EQ(num_interrupted, std::vector<int>(kThreads));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -16,7 +17,19 @@
 #include <utility>
 #include <vector>
 
+#include "cc/kv/block_refs.h"
+#include "cc/kv/id_run.h"
+#include "cc/kv/ref_table.h"
+
 namespace servecore::kv {
+
+class RefTableTestPeer {
+ public:
+  static void SetWord(RefTable& table, std::int32_t block, BlockRefs word) {
+    table.SetWord(block, word);
+  }
+  static std::int64_t& num_idle(RefTable& table) { return table.num_idle_; }
+};
 
 // Breaks a pool in one place, so that Check can be seen to notice.
 class BlockPoolTestPeer {
@@ -27,12 +40,13 @@ class BlockPoolTestPeer {
   std::int32_t& num_free() { return pool_.num_free_; }
   void SetRefs(std::int32_t block, std::int32_t total, std::int32_t guarded = 0,
                std::int32_t caches = 0) {
-    pool_.refs_[block] =
+    RefTableTestPeer::SetWord(
+        pool_.refs_, block,
         static_cast<std::uint32_t>(total) |
-        std::uint64_t{static_cast<std::uint32_t>(guarded)} << 32 |
-        std::uint64_t{static_cast<std::uint32_t>(caches)} << 56;
+            std::uint64_t{static_cast<std::uint32_t>(guarded)} << 32 |
+            std::uint64_t{static_cast<std::uint32_t>(caches)} << 56);
   }
-  std::int64_t& num_idle() { return pool_.num_idle_; }
+  std::int64_t& num_idle() { return RefTableTestPeer::num_idle(pool_.refs_); }
   std::int64_t& total_refs() { return pool_.total_refs_; }
   std::int64_t& peak_used() { return pool_.peak_used_; }
   std::int64_t& freed_blocks() { return pool_.freed_blocks_; }
@@ -47,6 +61,8 @@ using Ids = std::vector<std::int32_t>;
 using Wide = std::vector<std::int64_t>;
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+
+std::array<IdRun, 1> One(const Ids& ids) { return {IdRun(ids)}; }
 
 // Runs `action` and expects an Error whose message holds each of `words`, and a
 // pool that is afterwards as it was before.
@@ -294,11 +310,11 @@ TEST(BlockPoolTest, CountOfGuardedReferencesCannotOverflow) {
   peer.total_refs() = kMost + 2;
   const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
   ExpectRefused<std::overflow_error>(pool, {"block 0", "16777215"}, [&] {
-    transaction().RetainGuarded(Ids{1, 0, 0});
+    transaction().RetainGuarded(One(Ids{1, 0, 0}));
   });
-  transaction().RetainGuarded(Ids{1, 0});
+  transaction().RetainGuarded(One(Ids{1, 0}));
   ExpectRefused<std::overflow_error>(pool, {"block 0", "16777215"}, [&] {
-    transaction().RetainGuarded(Ids{1, 0});
+    transaction().RetainGuarded(One(Ids{1, 0}));
   });
   // A loose one still fits.
   pool.Retain(0);
@@ -325,7 +341,7 @@ TEST(BlockPoolTest, StatsCount) {
 TEST(BlockPoolTransactionTest, GuardedReferencesAreNotACallersToRelease) {
   BlockPool pool(4);
   pool.Allocate(2);
-  BlockPool::Transaction(pool).RetainGuarded(Ids{0});
+  BlockPool::Transaction(pool).RetainGuarded(One(Ids{0}));
   EXPECT_EQ(pool.RefCount(0), 2);
   pool.Release(0);
   ExpectRefused<std::logic_error>(pool, {"block 0", "prefix caches"},
@@ -335,7 +351,7 @@ TEST(BlockPoolTransactionTest, GuardedReferencesAreNotACallersToRelease) {
   pool.RetainArray(Ids{0, 0});
   pool.ReleaseArray(Ids{0, 0});
   EXPECT_EQ(pool.num_free(), 2);
-  BlockPool::Transaction(pool).ReleaseGuarded(Ids{0});
+  BlockPool::Transaction(pool).ReleaseGuarded(One(Ids{0}));
   EXPECT_EQ(pool.num_free(), 3);
   pool.Check();
 }
@@ -344,12 +360,13 @@ TEST(BlockPoolTransactionTest, MisuseIsRefused) {
   BlockPool pool(4);
   pool.Allocate(1);
   const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
-  ExpectRefused<std::logic_error>(pool, {"block 3", "free"},
-                                  [&] { transaction().RetainGuarded(Ids{3}); });
+  ExpectRefused<std::logic_error>(pool, {"block 3", "free"}, [&] {
+    transaction().RetainGuarded(One(Ids{3}));
+  });
   ExpectRefused<std::out_of_range>(
-      pool, {"4"}, [&] { transaction().RetainGuarded(Ids{4}); });
+      pool, {"4"}, [&] { transaction().RetainGuarded(One(Ids{4})); });
   ExpectRefused<std::out_of_range>(
-      pool, {"-1"}, [&] { transaction().RetainGuarded(Ids{-1}); });
+      pool, {"-1"}, [&] { transaction().RetainGuarded(One(Ids{-1})); });
   ExpectRefused<std::out_of_range>(pool, {"4"},
                                    [&] { transaction().RefCount(4); });
   ExpectRefused<std::invalid_argument>(pool, {"-1"},
@@ -365,7 +382,7 @@ TEST(BlockPoolTransactionTest, IdleBlocksAreThoseOnlyACacheHolds) {
     return pool.stats().num_idle;
   };
   pool.Allocate(3);
-  BlockPool::Transaction(pool).RetainCached(Ids{0, 1});
+  BlockPool::Transaction(pool).RetainCached(One(Ids{0, 1}));
   EXPECT_EQ(num_idle(), 0);
   pool.ReleaseArray(Ids{0, 1});
   EXPECT_EQ(num_idle(), 2);
@@ -373,9 +390,9 @@ TEST(BlockPoolTransactionTest, IdleBlocksAreThoseOnlyACacheHolds) {
   EXPECT_FALSE(BlockPool::Transaction(pool).IsIdle(2));
   pool.Retain(0);
   EXPECT_EQ(num_idle(), 1);
-  BlockPool::Transaction(pool).RetainGuarded(Ids{1});
+  BlockPool::Transaction(pool).RetainGuarded(One(Ids{1}));
   EXPECT_EQ(num_idle(), 0);
-  BlockPool::Transaction(pool).ReleaseGuarded(Ids{1});
+  BlockPool::Transaction(pool).ReleaseGuarded(One(Ids{1}));
   EXPECT_EQ(num_idle(), 1);
   // Refusals leave the count alone.
   EXPECT_THROW(pool.RetainArray(Ids{1, 3}), std::logic_error);
@@ -383,11 +400,11 @@ TEST(BlockPoolTransactionTest, IdleBlocksAreThoseOnlyACacheHolds) {
   EXPECT_THROW(pool.ReleaseArray(Ids{0, 0}), std::logic_error);
   EXPECT_EQ(num_idle(), 1);
   // A second cache holds it for the first.
-  BlockPool::Transaction(pool).RetainCached(Ids{1});
+  BlockPool::Transaction(pool).RetainCached(One(Ids{1}));
   EXPECT_EQ(num_idle(), 0);
-  BlockPool::Transaction(pool).ReleaseCached(Ids{1});
+  BlockPool::Transaction(pool).ReleaseCached(IdRun(Ids{1}));
   EXPECT_EQ(num_idle(), 1);
-  BlockPool::Transaction(pool).ReleaseCached(Ids{1});
+  BlockPool::Transaction(pool).ReleaseCached(IdRun(Ids{1}));
   EXPECT_EQ(num_idle(), 0);
   EXPECT_EQ(pool.num_free(), 2);
 }
@@ -398,11 +415,12 @@ TEST(BlockPoolTransactionTest, MisuseOfACachesReferencesIsRefused) {
   const auto transaction = [&pool] { return BlockPool::Transaction(pool); };
   // All or nothing, though the first could be had.
   ExpectRefused<std::logic_error>(pool, {"block 3", "free"}, [&] {
-    transaction().RetainCached(Ids{0, 1, 3});
+    transaction().RetainCached(One(Ids{0, 1, 3}));
   });
-  for (int i = 0; i < 255; ++i) transaction().RetainCached(Ids{0});
-  ExpectRefused<std::overflow_error>(
-      pool, {"block 0", "255"}, [&] { transaction().RetainCached(Ids{0}); });
+  for (int i = 0; i < 255; ++i) transaction().RetainCached(One(Ids{0}));
+  ExpectRefused<std::overflow_error>(pool, {"block 0", "255"}, [&] {
+    transaction().RetainCached(One(Ids{0}));
+  });
 }
 
 TEST(BlockPoolTransactionTest, SeesItsOwnSteps) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "cc/kv/block_pool.h"
+#include "cc/kv/block_set.h"
 #include "cc/kv/eviction_heap.h"
 #include "cc/kv/eviction_policy.h"
+#include "cc/kv/id_run.h"
 #include "cc/kv/prefix_cache.h"
 #include "cc/kv/prefix_tree.h"
 #include "cc/kv/run_store.h"
@@ -51,7 +54,7 @@ class PrefixCacheTestPeer {
  public:
   explicit PrefixCacheTestPeer(PrefixCache& cache)
       : tree(cache.tree_),
-        known(cache.known_),
+        cached(cache.cached_),
         heap(cache.heap_),
         parked(cache.parked_),
         stats(cache.stats_),
@@ -63,7 +66,7 @@ class PrefixCacheTestPeer {
         saved_first_in_segment_(tree.first_in_segment),
         saved_num_nodes_(tree.num_nodes),
         saved_free_mark_(tree.free_mark),
-        saved_known_(known),
+        saved_cached_(cached),
         saved_heap_(heap),
         saved_parked_(parked),
         saved_stats_(stats) {}
@@ -77,7 +80,7 @@ class PrefixCacheTestPeer {
     tree.first_in_segment = saved_first_in_segment_;
     tree.num_nodes = saved_num_nodes_;
     tree.free_mark = saved_free_mark_;
-    known = saved_known_;
+    cached = saved_cached_;
     heap = saved_heap_;
     parked = saved_parked_;
     stats = saved_stats_;
@@ -85,7 +88,7 @@ class PrefixCacheTestPeer {
 
   PrefixTree::Node& node(std::size_t i) { return tree.nodes[i]; }
   std::int32_t& id_of(std::size_t i) {
-    return tree.runs.words(node(i).segment)[node(i).ids_at];
+    return tree.runs.words(node(i).segment)[node(i).first_id];
   }
   std::int32_t& token_of(std::size_t i) {
     return tree.runs.words(node(i).segment)[node(i).tokens_at];
@@ -96,7 +99,7 @@ class PrefixCacheTestPeer {
   }
 
   PrefixTreeTestPeer tree;
-  std::vector<std::uint8_t>& known;
+  BlockSet& cached;
   EvictionHeap& heap;
   std::vector<std::int32_t>& parked;
   PrefixCacheStats& stats;
@@ -110,7 +113,7 @@ class PrefixCacheTestPeer {
   const std::vector<std::int32_t> saved_first_in_segment_;
   const std::int64_t saved_num_nodes_;
   const std::int32_t saved_free_mark_;
-  const std::vector<std::uint8_t> saved_known_;
+  const BlockSet saved_cached_;
   const EvictionHeap saved_heap_;
   const std::vector<std::int32_t> saved_parked_;
   const PrefixCacheStats saved_stats_;
@@ -119,6 +122,8 @@ class PrefixCacheTestPeer {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
+
+std::array<IdRun, 1> One(const Ids& ids) { return {IdRun(ids)}; }
 using Tokens = std::vector<std::int32_t>;
 
 // The number of the second node: the tree had made three places before.
@@ -183,12 +188,10 @@ TEST_F(PrefixCacheCheckTest, NoticesEveryBreak) {
          p.node(0).previous_in_segment = -1;
        }},
       {"num_cached_blocks is 4", [](Peer& p) { ++p.stats.num_cached_blocks; }},
-      {"block 1 is in node 0 and not known", [](Peer& p) { p.known[1] = 0; }},
+      {"block 1 is in node 0 and not known",
+       [](Peer& p) { p.cached.Remove(IdRun(Ids{1})); }},
       {"block 3 is known as cached and not in the tree",
-       [](Peer& p) {
-         p.known.resize(4);
-         p.known[3] = 1;
-       }},
+       [](Peer& p) { EXPECT_EQ(p.cached.AddNew(IdRun(Ids{3})), 1U); }},
       {"does not wait for eviction", [](Peer& p) { p.heap.Clear(); }},
       {"node 3 waits for eviction twice",
        [](Peer& p) { p.parked.push_back(kLeaf); }},
@@ -239,10 +242,10 @@ TEST_F(PrefixCacheCheckTest, NoticesWordsThatNobodyUses) {
 
 TEST_F(PrefixCacheCheckTest, NoticesABlockThatIsFreeInThePool) {
   pool->ReleaseArray(Ids{0, 1, 2});
-  BlockPool::Transaction(*pool).ReleaseCached(Ids{2});
+  BlockPool::Transaction(*pool).ReleaseCached(IdRun(Ids{2}));
   ExpectNoticed("block 2 is cached and free");
   ASSERT_EQ(pool->Allocate(1), Ids{2});
-  BlockPool::Transaction(*pool).RetainCached(Ids{2});
+  BlockPool::Transaction(*pool).RetainCached(One(Ids{2}));
   cache.Check();
 }
 

@@ -86,7 +86,7 @@ def test_a_quick_run_measures_ours_and_says_what_it_left_out() -> None:
     for figure in figures.values():
         assert len(figure["ours"]["repeats"]) == 2
         assert figure["ours"]["median"] > 0
-    empty = figures["empty call (pool.num_blocks)"]
+    empty = figures["empty call (getter of num_blocks)"]
     assert empty["goal"] == {"kind": "times_the_limit", "value": 2}
     assert empty["ratio"] > 0
     for page in (16, 1, 512):
