@@ -7,7 +7,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +23,10 @@
 #include "cc/kv/prefix_match.h"
 #include "cc/pybind/array_args.h"
 #include "cc/pybind/array_results.h"
+#include "cc/pybind/cache_events_py.h"
 #include "cc/pybind/constructed.h"
 #include "cc/pybind/gil.h"
+#include "cc/pybind/prefix_match_py.h"
 #include "cc/pybind/scalar_args.h"
 
 namespace py = pybind11;
@@ -38,53 +39,6 @@ using kv::PrefixCache;
 using CacheSelf = Constructed<PrefixCache>;
 using ResultSelf = Constructed<InsertResult>;
 using IdArray = py::array_t<std::int32_t>;
-
-// A kv::PrefixMatch that several Python threads may hold: whichever of them
-// releases it first does so, and the others are told.
-//
-// GIL: held to destroy it and to release it.
-class SharedMatch {
- public:
-  explicit SharedMatch(kv::PrefixMatch match) : match_(std::move(match)) {}
-  SharedMatch(const SharedMatch&) = delete;
-  SharedMatch& operator=(const SharedMatch&) = delete;
-  ~SharedMatch() { ReleaseIfHeld(); }
-
-  bool held() const { return held_.load(std::memory_order_relaxed); }
-  std::int64_t num_tokens() const { return match_.num_tokens(); }
-  std::int64_t num_blocks() const { return match_.num_blocks(); }
-  IdArray block_ids() const {
-    IdArray ids(match_.num_blocks());
-    std::int32_t* const out = ids.mutable_data();
-    const GilReleased released;
-    match_.WriteBlockIds(out);
-    return ids;
-  }
-
-  // Whether it was this call that released it.
-  bool ReleaseIfHeld() {
-    if (!held_.exchange(false, std::memory_order_relaxed)) return false;
-    const GilReleasedOnWait no_wait;
-    match_.Release();
-    return true;
-  }
-
- private:
-  kv::PrefixMatch match_;
-  std::atomic<bool> held_ = true;
-};
-
-using MatchSelf = Constructed<SharedMatch>;
-
-// kv::CacheEvents as arrays.
-//
-// GIL: held.
-struct EventArrays {
-  py::array_t<bool> is_stored;
-  IdArray block_ids;
-  IdArray parent_ids;
-  std::int64_t num_lost = 0;
-};
 
 constexpr const char* kCacheDoc =
     R"(Which block of a pool holds the keys and values of which token prefix.
@@ -253,15 +207,6 @@ GIL: released.
 Thread safety: safe; each event is given once. O(1).
 )";
 
-constexpr const char* kEventsClassDoc =
-    R"(Blocks stored in a cache and removed from it, in order.
-
-Three arrays of one length, and how many events were lost before them.
-
-Ownership: plain values; they hold no reference on any block.
-Thread safety: it never changes.
-)";
-
 constexpr const char* kEvictDoc = R"(Evicts up to n blocks.
 
 Args:
@@ -305,61 +250,6 @@ Raises:
 
 GIL: released.
 Thread safety: safe. O(cached tokens).
-)";
-
-constexpr const char* kMatchClassDoc =
-    R"(The blocks that a lookup found, protected until they are released.
-
-Use it as a context manager::
-
-    with cache.match(tokens) as match:
-        blocks = match.block_ids
-
-Ownership: it holds one reference on each block and gives it back in
-  ``release``, at the end of the ``with`` block, or when it is collected. Who
-  needs the blocks for longer retains them in the pool before that.
-Lifetime: it keeps the pool alive, and may outlive the cache.
-Copies: none.
-GIL: held, except while it waits for another thread.
-Thread safety: every method may be called from any thread.
-)";
-
-constexpr const char* kReleaseDoc = R"(Gives the references back.
-
-The numbers stay readable as a record, but the blocks may be evicted and given
-to another at any time.
-
-Raises:
-  RuntimeError: it was released before.
-
-GIL: held, except while it waits for another thread.
-Thread safety: safe. O(blocks).
-)";
-
-constexpr const char* kEnterDoc = R"(Gives the match itself.
-
-Raises:
-  RuntimeError: it was released before.
-)";
-
-constexpr const char* kExitDoc = R"(Releases the match if it is still held.
-
-An exception of the ``with`` block goes on.
-)";
-
-constexpr const char* kNumTokensDoc =
-    "The number of tokens found: len(block_ids) times the block size.";
-
-constexpr const char* kBlockIdsDoc =
-    R"(The blocks found, in the order of their tokens: a numpy int32 array.
-
-A match keeps them as runs and writes them out when it is asked, each time
-anew; so keep the array rather than ask twice.
-
-Ownership: the array owns its memory.
-Lifetime: it outlives the match, but protects no block by itself.
-Copies: all ids, O(blocks); most are counted, not read.
-GIL: released while they are written.
 )";
 
 constexpr const char* kInsertResultDoc =
@@ -467,12 +357,7 @@ EventArrays Events(CacheSelf self) {
     const GilReleased released;
     events = self->Events();
   }
-  // numpy's bool is a byte of 0 or 1.
-  return {
-      .is_stored = ToArray(std::move(events.is_stored)).attr("view")("bool"),
-      .block_ids = ToArray(std::move(events.block_ids)),
-      .parent_ids = ToArray(std::move(events.parent_ids)),
-      .num_lost = events.num_lost};
+  return ToEventArrays(std::move(events));
 }
 
 std::int64_t Evict(CacheSelf self, IntHandle n) {
@@ -518,51 +403,9 @@ std::string CacheRepr(CacheSelf self) {
          " block_size=" + std::to_string(self->block_size()) + ">";
 }
 
-void ReleaseMatch(MatchSelf self) {
-  if (!self->ReleaseIfHeld()) {
-    throw std::logic_error(
-        "this PrefixMatch was released before; a match is released once");
-  }
-}
-
-SharedMatch& EnterMatch(MatchSelf self) {
-  if (!self->held()) {
-    throw std::logic_error(
-        "this PrefixMatch was released before; match the tokens again");
-  }
-  return *self;
-}
-
-void ExitMatch(MatchSelf self, py::handle /*exc_type*/, py::handle /*exc*/,
-               py::handle /*traceback*/) {
-  self->ReleaseIfHeld();
-}
-
-std::string MatchRepr(MatchSelf self) {
-  return "<PrefixMatch tokens=" + std::to_string(self->num_tokens()) +
-         " blocks=" + std::to_string(self->num_blocks()) +
-         (self->held() ? ">" : " released>");
-}
-
 std::string ResultRepr(ResultSelf self) {
   return "<InsertResult new_tokens=" + std::to_string(self->num_new_tokens) +
          " duplicates=" + std::to_string(self->duplicates.size()) + ">";
-}
-
-void BindMatch(py::module_& module) {
-  py::class_<SharedMatch>(module, "PrefixMatch", kMatchClassDoc)
-      .def_property_readonly(
-          "num_tokens", [](MatchSelf self) { return self->num_tokens(); },
-          kNumTokensDoc)
-      .def_property_readonly(
-          "block_ids", [](MatchSelf self) { return self->block_ids(); },
-          kBlockIdsDoc)
-      .def("release", &ReleaseMatch, kReleaseDoc)
-      .def("__enter__", &EnterMatch, py::return_value_policy::reference,
-           kEnterDoc)
-      .def("__exit__", &ExitMatch, py::arg("exc_type"), py::arg("exc"),
-           py::arg("traceback"), kExitDoc)
-      .def("__repr__", &MatchRepr);
 }
 
 void BindResult(py::module_& module) {
@@ -576,29 +419,6 @@ void BindResult(py::module_& module) {
           [](ResultSelf self) { return ToArray(self->duplicates); },
           kDuplicatesDoc)
       .def("__repr__", &ResultRepr);
-}
-
-void BindEvents(py::module_& module) {
-  py::class_<EventArrays>(module, "CacheEvents", kEventsClassDoc)
-      .def_property_readonly(
-          "is_stored", [](const EventArrays& self) { return self.is_stored; },
-          "bool: whether the block was stored; else it was removed.")
-      .def_property_readonly(
-          "block_ids", [](const EventArrays& self) { return self.block_ids; },
-          "int32: the block.")
-      .def_property_readonly(
-          "parent_ids", [](const EventArrays& self) { return self.parent_ids; },
-          "int32: the block that a stored block continues; -1 for the first of "
-          "a namespace and for every removed block.")
-      .def_property_readonly(
-          "num_lost", [](const EventArrays& self) { return self.num_lost; },
-          "Events that were dropped before these, since nobody fetched them.")
-      .def("__len__",
-           [](const EventArrays& self) { return self.block_ids.size(); })
-      .def("__repr__", [](const EventArrays& self) {
-        return "<CacheEvents events=" + std::to_string(self.block_ids.size()) +
-               " lost=" + std::to_string(self.num_lost) + ">";
-      });
 }
 
 void BindCache(py::module_& module) {
@@ -647,9 +467,9 @@ void BindCache(py::module_& module) {
 
 void BindPrefixCache(py::module_& module) {
   // What is returned comes first, so that signatures know its name.
-  BindMatch(module);
+  BindPrefixMatch(module);
   BindResult(module);
-  BindEvents(module);
+  BindCacheEvents(module);
   BindCache(module);
 }
 
