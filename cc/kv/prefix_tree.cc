@@ -217,20 +217,14 @@ void PrefixTree::Attach(std::int32_t root, Path& path, const Branch& branch,
   }
 }
 
-void PrefixTree::ReserveMark() {
-  if (free_mark_ != kNone) return;
-  marks_.emplace_back();
-  free_mark_ = static_cast<std::int32_t>(marks_.size() - 1);
-}
-
 void PrefixTree::Touch(const Path& path, const BlockUse& use) noexcept {
   for (const Step& step : path) {
     Node& node = nodes_[step.node];
     if (step.num_blocks < node.num_blocks) {
-      AddMark(step.node, step.num_blocks, use);
+      marks_.Add(node.first_mark, step.num_blocks, use);
     } else {
       node.use.Add(use);
-      DropNeedless(node.first_mark, node.use);
+      marks_.DropNeedless(node.first_mark, node.use);
     }
   }
 }
@@ -269,12 +263,7 @@ void PrefixTree::Unshrink(const Shrunk& shrunk) noexcept {
 }
 
 void PrefixTree::FinishShrink(const Shrunk& shrunk) noexcept {
-  std::int32_t mark = shrunk.first_mark;
-  while (mark != shrunk.first_mark_left) {
-    const std::int32_t next = marks_[mark].next;
-    FreeMark(mark);
-    mark = next;
-  }
+  marks_.Drop(shrunk.first_mark, shrunk.first_mark_left);
   const Node& node = nodes_[shrunk.node];
   if (shrunk.emptied) {
     RemoveFromTable(shrunk.node);
@@ -292,12 +281,7 @@ void PrefixTree::Clear() noexcept {
   for (std::int32_t i = 0; i < num_slots(); ++i) {
     const Node& node = nodes_[i];
     if (node.num_blocks == 0) continue;
-    std::int32_t mark = node.first_mark;
-    while (mark != kNone) {
-      const std::int32_t next = marks_[mark].next;
-      FreeMark(mark);
-      mark = next;
-    }
+    marks_.Drop(node.first_mark);
     RemoveFromSegment(i);
     runs_.Drop(node.segment, node.num_blocks * WordsPerBlock(node));
     FreeNode(i);
@@ -489,62 +473,13 @@ std::int32_t PrefixTree::Split(std::int32_t node,
   tail.first_id += tail.id_step == 0 ? num_blocks : tail.id_step * num_blocks;
   tail.tokens_at +=
       static_cast<std::int32_t>(num_blocks * block_size_ * (tail.wide ? 2 : 1));
-  // Marks end later first: those behind the cut stay with the tail, and the
-  // head was used as they say; one at the cut becomes the head's own.
-  std::int32_t* link = &tail.first_mark;
-  while (*link != kNone && marks_[*link].end > num_blocks) {
-    Mark& mark = marks_[*link];
-    head.use.Add(mark.use);
-    mark.end -= num_blocks;
-    link = &mark.next;
-  }
-  std::int32_t rest = std::exchange(*link, kNone);
-  if (rest != kNone && marks_[rest].end == num_blocks) {
-    head.use.Add(marks_[rest].use);
-    const std::int32_t next = marks_[rest].next;
-    FreeMark(rest);
-    rest = next;
-  }
-  head.first_mark = rest;
+  head.first_mark = marks_.Cut(tail.first_mark, num_blocks, head.use);
 
   tail.hash = HashOf(added, TokensOf(tail), 0);
   AddToTable(added);
   AddToTable(node);
   AddToSegment(added);
   return added;
-}
-
-void PrefixTree::AddMark(std::int32_t node, std::int32_t end,
-                         const BlockUse& use) noexcept {
-  std::int32_t* link = &nodes_[node].first_mark;
-  while (*link != kNone && marks_[*link].end > end) link = &marks_[*link].next;
-  if (*link == kNone || marks_[*link].end < end) {
-    const std::int32_t added = free_mark_;
-    free_mark_ = marks_[added].next;
-    marks_[added] = {.end = end, .next = *link, .use = {}};
-    *link = added;
-  }
-  Mark& mark = marks_[*link];
-  mark.use.Add(use);
-  DropNeedless(mark.next, mark.use);
-}
-
-// Drops the marks at the front of a list that say nothing beside `use`, which
-// is of later blocks.
-void PrefixTree::DropNeedless(std::int32_t& first,
-                              const BlockUse& use) noexcept {
-  if (counts_hits_) return;
-  while (first != kNone && marks_[first].use.last_use <= use.last_use &&
-         marks_[first].use.priority <= use.priority) {
-    const std::int32_t next = marks_[first].next;
-    FreeMark(first);
-    first = next;
-  }
-}
-
-void PrefixTree::FreeMark(std::int32_t mark) noexcept {
-  marks_[mark] = {.end = 0, .next = free_mark_, .use = {}};
-  free_mark_ = mark;
 }
 
 std::int64_t PrefixTree::Check() const {
@@ -601,17 +536,7 @@ std::int64_t PrefixTree::Check() const {
                          " words in use and has ", live_words[i]));
     }
   }
-  std::int64_t num_free_marks = 0;
-  for (std::int32_t mark = free_mark_;
-       mark != kNone &&
-       num_free_marks <= static_cast<std::int64_t>(marks_.size());
-       mark = marks_[mark].next) {
-    ++num_free_marks;
-  }
-  if (num_marks + num_free_marks != static_cast<std::int64_t>(marks_.size())) {
-    ThrowBroken(StrCat(num_marks, " marks are in use and ", num_free_marks,
-                       " free of ", marks_.size()));
-  }
+  marks_.Check(num_marks);
   return num_blocks;
 }
 

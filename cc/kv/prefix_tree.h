@@ -16,6 +16,7 @@
 #include "cc/kv/eviction_policy.h"
 #include "cc/kv/id_run.h"
 #include "cc/kv/run_store.h"
+#include "cc/kv/use_marks.h"
 
 namespace servecore::kv {
 
@@ -30,11 +31,9 @@ namespace servecore::kv {
 // the next block, where it enters another.
 //
 // A node is split only by Attach, where new tokens branch off within it. A
-// lookup that ends within a node leaves a mark there instead, so that what it
-// used and what it did not use are still told apart: the blocks of a node were
-// used as its end was, and as each mark behind them says besides. Splitting
-// copies no tokens, and the end of a node keeps its number, so nothing that
-// points to it has to be changed.
+// lookup that ends within a node leaves a mark there instead (use_marks.h).
+// Splitting copies no tokens, and the end of a node keeps its number, so
+// nothing that points to it has to be changed.
 //
 // Nodes and marks lie in arrays and are reused through lists of free ones;
 // nothing is allocated a node once the arrays have grown, and nothing is
@@ -88,10 +87,9 @@ class PrefixTree {
   // New nodes in a chain, not yet in the tree.
   using Branch = std::vector<std::int32_t>;
 
-  // `counts_hits`: whether BlockUse::hits matters; where it does not, a mark
-  // whose other values no longer matter is dropped.
+  // `counts_hits` is for UseMarks.
   PrefixTree(std::int64_t block_size, bool counts_hits)
-      : block_size_(block_size), counts_hits_(counts_hits) {}
+      : block_size_(block_size), marks_(counts_hits) {}
 
   std::int64_t block_size() const { return block_size_; }
 
@@ -128,7 +126,7 @@ class PrefixTree {
               std::uint64_t now, std::int32_t priority) noexcept;
 
   // Makes memory ready for one Touch. Throws std::bad_alloc.
-  void ReserveMark();
+  void ReserveMark() { marks_.Reserve(); }
 
   // Adds `use` to every block of the path.
   void Touch(const Path& path, const BlockUse& use) noexcept;
@@ -178,13 +176,6 @@ class PrefixTree {
  private:
   friend class PrefixTreeTestPeer;
 
-  // The use of a node's blocks before `end`, beside what the node's own says.
-  struct Mark {
-    std::int32_t end = 0;  // blocks of the node; less than all
-    std::int32_t next = kNone;
-    BlockUse use;
-  };
-
   struct Root {
     std::string name;
     std::int64_t num_children = 0;
@@ -229,24 +220,18 @@ class PrefixTree {
   void CountChild(std::int32_t parent, std::int32_t change) noexcept;
 
   std::int32_t Split(std::int32_t node, std::int32_t num_blocks) noexcept;
-  void AddMark(std::int32_t node, std::int32_t end,
-               const BlockUse& use) noexcept;
-  void DropNeedless(std::int32_t& first, const BlockUse& use) noexcept;
-  void FreeMark(std::int32_t mark) noexcept;
 
   void CheckNode(std::int32_t node) const;
   void CheckSegments() const;
   void CheckRoots(const std::vector<std::int64_t>& num_children) const;
 
   const std::int64_t block_size_;
-  const bool counts_hits_;
   RunStore runs_;
   std::vector<std::int32_t> first_in_segment_;
   std::vector<Node> nodes_;
   std::int32_t free_node_ = kNone;  // linked by next_in_bucket
   std::int64_t num_nodes_ = 0;
-  std::vector<Mark> marks_;
-  std::int32_t free_mark_ = kNone;     // linked by next
+  UseMarks marks_;
   std::vector<std::int32_t> buckets_;  // first node of each; 2^k of them
   std::vector<Root> roots_;
   std::vector<std::int32_t> unused_roots_;

@@ -20,22 +20,31 @@
 #include "cc/kv/prefix_cache.h"
 #include "cc/kv/prefix_tree.h"
 #include "cc/kv/run_store.h"
+#include "cc/kv/use_marks.h"
 
 namespace servecore::kv {
 
+class UseMarksTestPeer {
+ public:
+  static std::vector<UseMarks::Mark>& marks(UseMarks& marks) {
+    return marks.marks_;
+  }
+  static std::int32_t& free(UseMarks& marks) { return marks.free_; }
+};
+
 class PrefixTreeTestPeer {
  public:
-  using Mark = PrefixTree::Mark;
+  using Mark = UseMarks::Mark;
   using Root = PrefixTree::Root;
 
   explicit PrefixTreeTestPeer(PrefixTree& tree)
       : nodes(tree.nodes_),
-        marks(tree.marks_),
+        marks(UseMarksTestPeer::marks(tree.marks_)),
         roots(tree.roots_),
         buckets(tree.buckets_),
         first_in_segment(tree.first_in_segment_),
         num_nodes(tree.num_nodes_),
-        free_mark(tree.free_mark_),
+        free_mark(UseMarksTestPeer::free(tree.marks_)),
         runs(tree.runs_) {}
 
   std::vector<PrefixTree::Node>& nodes;
