@@ -126,7 +126,7 @@ void HashedBlockPool::Touch(const IntSpan& blocks) {
   total_refs_ += static_cast<std::int64_t>(ids.size());
 }
 
-void HashedBlockPool::Free(const IntSpan& blocks) {
+void HashedBlockPool::Free(const IntSpan& blocks, bool last) {
   const std::vector<std::int32_t> ids = CheckedIds(blocks);
   std::vector<std::int32_t> freed;
   freed.reserve(ids.size());
@@ -142,12 +142,15 @@ void HashedBlockPool::Free(const IntSpan& blocks) {
     if (--refs_[id] == 0) freed.push_back(id);
   }
   const std::int32_t front = next_[num_blocks_];
+  const auto joins_end = [this, last](std::int32_t id) {
+    return last || first_key_[id] != kNone;
+  };
   for (const std::int32_t id : freed) {
-    if (first_key_[id] == kNone) LinkBefore(id, front);
+    if (!joins_end(id)) LinkBefore(id, front);
   }
   // After those: in an empty queue, the front is where the end is.
   for (const std::int32_t id : freed) {
-    if (first_key_[id] != kNone) LinkBefore(id, num_blocks_);
+    if (joins_end(id)) LinkBefore(id, num_blocks_);
   }
   total_refs_ -= static_cast<std::int64_t>(ids.size());
   freed_blocks_ += static_cast<std::int64_t>(freed.size());
@@ -218,6 +221,15 @@ std::vector<std::int32_t> HashedBlockPool::Find(
   return found;
 }
 
+std::optional<std::int32_t> HashedBlockPool::FindOne(
+    std::string_view key) const {
+  const std::uint32_t hash = HashOf(key);
+  const std::lock_guard lock(mutex_);
+  const std::int32_t entry = FindLocked(key, hash);
+  if (entry == kNone) return std::nullopt;
+  return entries_[entry].block;
+}
+
 bool HashedBlockPool::Has(std::int64_t block, std::string_view key) const {
   const std::int32_t id = CheckedId(block);
   const std::lock_guard lock(mutex_);
@@ -260,6 +272,20 @@ void HashedBlockPool::Reset(std::int64_t max_used) {
   unused_entry_ = kNone;
   removed_keys_ += num_keys_;
   num_keys_ = num_keyed_ = 0;
+}
+
+std::pair<std::int32_t, std::int32_t> HashedBlockPool::FreeNeighbors(
+    std::int64_t block) const {
+  const std::int32_t id = block == kNone ? num_blocks_ : CheckedId(block);
+  const std::lock_guard lock(mutex_);
+  if (id != num_blocks_ && refs_[id] > 0) {
+    throw std::logic_error(
+        StrCat("block ", id, " is in use, so it is not among the free blocks"));
+  }
+  const auto or_none = [this](std::int32_t neighbor) {
+    return neighbor == num_blocks_ ? kNone : neighbor;
+  };
+  return {or_none(prev_[id]), or_none(next_[id])};
 }
 
 std::int32_t HashedBlockPool::RefCount(std::int64_t block) const {

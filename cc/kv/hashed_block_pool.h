@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cc/base/int_span.h"
@@ -101,8 +102,10 @@ class HashedBlockPool {
   // One reference more on each block, free or not.
   void Touch(const IntSpan& blocks);
 
-  // One reference less on each block. A block named k times loses k.
-  void Free(const IntSpan& blocks);
+  // One reference less on each block. A block named k times loses k. With
+  // `last`, those that are free then join the end whether they have a key or
+  // not: for blocks that somebody still reads until they are given again.
+  void Free(const IntSpan& blocks, bool last = false);
 
   // Gives each block its first key, keys[i] to blocks[i]. The result says of
   // each whether another block had the key already (1) or not (0).
@@ -114,6 +117,9 @@ class HashedBlockPool {
 
   // The first block of each key, up to the first key that nobody has.
   std::vector<std::int32_t> Find(std::span<const std::string_view> keys) const;
+
+  // The first block of a key, if any has it.
+  std::optional<std::int32_t> FindOne(std::string_view key) const;
 
   // Whether the block has the key.
   bool Has(std::int64_t block, std::string_view key) const;
@@ -130,6 +136,12 @@ class HashedBlockPool {
 
   std::int32_t RefCount(std::int64_t block) const;
   std::vector<std::int32_t> FreeBlocks() const;  // front first
+
+  // The free blocks before and behind a free one in the queue, -1 beyond its
+  // ends. Of block -1: the last and the first. Throws std::logic_error for a
+  // block in use.
+  std::pair<std::int32_t, std::int32_t> FreeNeighbors(std::int64_t block) const;
+
   std::int32_t num_free() const;
   std::int32_t num_blocks() const { return num_blocks_; }
   HashedBlockPoolStats stats() const;

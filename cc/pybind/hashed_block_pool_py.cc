@@ -128,6 +128,8 @@ key at its end, those without at its front.
 
 Args:
   ids: block ids; one that occurs k times loses k references.
+  last: those without a key join the end, too; for blocks that somebody still
+    reads until they are given again.
 
 Raises:
   IndexError: one of them is no block.
@@ -195,6 +197,34 @@ Ownership: the array owns its memory.
 Copies: nothing.
 GIL: released.
 Thread safety: safe. O(len(keys)).
+)";
+
+constexpr const char* kFreeNeighborsDoc =
+    R"(The free blocks before and behind a free one in the queue.
+
+Args:
+  block: its id; -1 for the last and the first of the queue.
+
+Returns:
+  Two ids, -1 beyond the ends of the queue.
+
+Raises:
+  IndexError: there is no such block.
+  RuntimeError: the block is in use.
+
+GIL: held, except while it waits for another thread.
+Thread safety: safe. O(1).
+)";
+
+constexpr const char* kFindOneDoc =
+    R"(The first block of a key, or None when no block has it.
+
+Args:
+  key: bytes of any length.
+
+Ownership: no reference is taken; see ``find``.
+GIL: held, except while it waits for another thread.
+Thread safety: safe. O(1).
 )";
 
 constexpr const char* kHasDoc = R"(Whether a block has a key.
@@ -378,10 +408,10 @@ void TouchArray(PoolSelf self, IntArrayHandle ids) {
   self->Touch(arg.span());
 }
 
-void FreeArray(PoolSelf self, IntArrayHandle ids) {
+void FreeArray(PoolSelf self, IntArrayHandle ids, bool last) {
   const IntArrayArg arg(ids, "ids");
   const GilReleased released;
-  self->Free(arg.span());
+  self->Free(arg.span(), last);
 }
 
 py::array_t<bool> Insert(PoolSelf self, IntArrayOrListHandle ids,
@@ -413,6 +443,19 @@ IdArray Find(PoolSelf self, const Keys& keys) {
     ids = self->Find(arg.views());
   }
   return ToArray(std::move(ids));
+}
+
+std::pair<std::int32_t, std::int32_t> FreeNeighbors(PoolSelf self,
+                                                    IntHandle block) {
+  const std::int64_t id = ReadBlock(block);
+  const GilReleasedOnWait no_wait;
+  return self->FreeNeighbors(id);
+}
+
+std::optional<std::int32_t> FindOne(PoolSelf self, const py::bytes& key) {
+  const std::string_view text = View(key);
+  const GilReleasedOnWait no_wait;
+  return self->FindOne(text);
 }
 
 bool Has(PoolSelf self, IntHandle block, const py::bytes& key) {
@@ -508,16 +551,20 @@ void BindHashedBlockPool(py::module_& module) {
       .def("allocate_removing", &AllocateRemoving, py::arg("n"),
            kAllocateRemovingDoc)
       .def("touch_array", &TouchArray, py::arg("ids"), kTouchArrayDoc)
-      .def("free_array", &FreeArray, py::arg("ids"), kFreeArrayDoc)
+      .def("free_array", &FreeArray, py::arg("ids"), py::kw_only(),
+           py::arg("last") = false, kFreeArrayDoc)
       .def("insert", &Insert, py::arg("ids"), py::arg("keys"), kInsertDoc)
       .def("add_key", &AddKey, py::arg("block"), py::arg("key"), kAddKeyDoc)
       .def("find", &Find, py::arg("keys"), kFindDoc)
+      .def("find_one", &FindOne, py::arg("key"), kFindOneDoc)
       .def("has", &Has, py::arg("block"), py::arg("key"), kHasDoc)
       .def("keys_of", &KeysOf, py::arg("block"), kKeysOfDoc)
       .def("remove_keys", &RemoveKeys, py::arg("ids"), kRemoveKeysDoc)
       .def("reset", &Reset, py::arg("max_used"), kResetDoc)
       .def("ref_count", &RefCount, py::arg("block"), kRefCountDoc)
       .def("free_blocks", &FreeBlocks, kFreeBlocksDoc)
+      .def("free_neighbors", &FreeNeighbors, py::arg("block"),
+           kFreeNeighborsDoc)
       .def_property_readonly("num_free", &NumFree, kNumFreeDoc)
       .def_property_readonly("num_blocks", &NumBlocks, kNumBlocksDoc)
       .def("stats", &Stats, kStatsDoc)

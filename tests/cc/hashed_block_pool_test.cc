@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/cc/run_together.h"
@@ -100,6 +101,35 @@ TEST(HashedBlockPool, KeyedBlocksComeLastInAnEmptyQueueToo) {
   EXPECT_EQ(pool.FreeBlocks(), (Ids{2, 0, 1}));
 }
 
+TEST(HashedBlockPool, BlocksFreedLastJoinTheEndWithoutAKeyToo) {
+  HashedBlockPool pool(6);
+  pool.Allocate(5);
+  pool.Insert(Ids{1}, Keys{"a"});
+  pool.Free(Ids{3, 1, 2, 0}, /*last=*/true);
+  EXPECT_EQ(pool.FreeBlocks(), (Ids{5, 3, 1, 2, 0}));
+  pool.Free(Ids{4});
+  EXPECT_EQ(pool.FreeBlocks(), (Ids{4, 5, 3, 1, 2, 0}));
+  pool.Check();
+}
+
+TEST(HashedBlockPool, ShowsTheNeighborsInTheQueue) {
+  HashedBlockPool pool(4);
+  pool.Touch(Ids{1});
+  const auto neighbors = [&pool](std::int64_t block) {
+    return pool.FreeNeighbors(block);
+  };
+  using Pair = std::pair<std::int32_t, std::int32_t>;
+  EXPECT_EQ(neighbors(0), (Pair{-1, 2}));
+  EXPECT_EQ(neighbors(2), (Pair{0, 3}));
+  EXPECT_EQ(neighbors(3), (Pair{2, -1}));
+  EXPECT_EQ(neighbors(-1), (Pair{3, 0}));
+  EXPECT_THROW(neighbors(1), std::logic_error);
+  EXPECT_THROW(neighbors(4), std::out_of_range);
+  EXPECT_THROW(neighbors(-2), std::out_of_range);
+  pool.Allocate(3);
+  EXPECT_EQ(neighbors(-1), (Pair{-1, -1}));
+}
+
 TEST(HashedBlockPool, AFreedBlockIsFoundUntilItIsGivenAgain) {
   HashedBlockPool pool(2);
   pool.Allocate(2);
@@ -134,10 +164,12 @@ TEST(HashedBlockPool, TheFirstOfTwinsIsFound) {
   pool.Check();
   for (const std::int32_t first : {2, 1, 0}) {
     EXPECT_EQ(pool.Find(Keys{"a"}), (Ids{first}));
+    EXPECT_EQ(pool.FindOne("a"), first);
     pool.RemoveKeys(Ids{first});
     pool.Check();
   }
   EXPECT_EQ(pool.Find(Keys{"a"}), (Ids{}));
+  EXPECT_EQ(pool.FindOne("a"), std::nullopt);
   pool.Insert(Ids{0, 1, 2}, Keys{"a", "a", "a"});
   pool.RemoveKeys(Ids{1});
   pool.Check();

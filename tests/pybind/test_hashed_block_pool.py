@@ -40,6 +40,8 @@ def test_a_block_goes_its_way() -> None:
     pool.free_array(blocks[::-1])
     assert pool.free_blocks().tolist() == [2, 1, 0]
     assert pool.find([b"a", b"b"]).tolist() == [0]
+    assert pool.find_one(b"a") == 0
+    assert pool.find_one(b"b") is None
     pool.touch_array(ids(0))
     assert pool.ref_count(0) == 1
     got = pool.allocate_removing(2)
@@ -51,6 +53,15 @@ def test_a_block_goes_its_way() -> None:
     assert repr(pool) == "<HashedBlockPool free=0>"
     assert (pool.num_free, pool.num_blocks) == (0, 3)
     pool.check()
+
+
+def test_the_queue() -> None:
+    pool = pool_in_use()
+    pool.free_array(ids(2, 0), last=True)
+    assert pool.free_blocks().tolist() == [3, 4, 2, 0]
+    assert pool.free_neighbors(4) == (3, 2)
+    assert pool.free_neighbors(0) == (2, -1)
+    assert pool.free_neighbors(-1) == (0, 3)
 
 
 def test_keys() -> None:
@@ -97,6 +108,12 @@ def test_keys() -> None:
         (ValueError, lambda pool: pool.add_key(1, b"")),
         (RuntimeError, lambda pool: pool.add_key(0, b"a")),
         (TypeError, lambda pool: pool.add_key(1, "b")),
+        (TypeError, lambda pool: pool.find_one("a")),
+        (TypeError, lambda pool: pool.free_array(ids(0), True)),
+        (RuntimeError, lambda pool: pool.free_array(ids(0, 4), last=True)),
+        (RuntimeError, lambda pool: pool.free_neighbors(0)),
+        (IndexError, lambda pool: pool.free_neighbors(5)),
+        (IndexError, lambda pool: pool.free_neighbors(-2)),
         (IndexError, lambda pool: pool.has(5, b"a")),
         (IndexError, lambda pool: pool.keys_of(-1)),
         (IndexError, lambda pool: pool.ref_count(5)),
