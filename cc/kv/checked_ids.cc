@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <type_traits>
 #include <variant>
 
 #include "cc/base/errors.h"
@@ -16,15 +17,17 @@ namespace {
 // compiler can make vectors of it.
 template <class Id>
 bool Copy(const Id* ids, std::int64_t n, std::int64_t last, std::int32_t* out) {
-  // Negative where some id is, or is over the last. What is checked is what was
-  // copied, whoever writes to the array meanwhile.
-  Id bad = 0;
+  // Its highest bit is set where some id is negative, or over the last. What is
+  // checked is what was copied, whoever writes to the array meanwhile.
+  using Bits = std::make_unsigned_t<Id>;
+  Bits bad = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const Id id = ids[i];
     out[i] = static_cast<std::int32_t>(id);
-    bad |= id | (static_cast<Id>(last) - id);
+    bad |= static_cast<Bits>(id) |
+           (static_cast<Bits>(last) - static_cast<Bits>(id));
   }
-  return bad >= 0;
+  return static_cast<Id>(bad) >= 0;
 }
 
 }  // namespace

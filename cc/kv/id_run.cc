@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace servecore::kv {
 namespace {
@@ -16,19 +17,27 @@ namespace {
 // Vectors of the compiler's own kind, which makes as many registers of one as
 // the machine needs. Not of 64 bytes: gcc 12 misplaces such under the address
 // sanitizer.
-using Ids [[gnu::vector_size(32)]] = std::int32_t;
+// Unsigned, since one past the last id may be one past the last int.
+using Ids [[gnu::vector_size(32)]] = std::uint32_t;
 using Words [[gnu::vector_size(32)]] = std::int64_t;
-constexpr std::int32_t kLanes = 8;
+constexpr std::uint32_t kLanes = 8;
 constexpr Ids kIota = {0, 1, 2, 3, 4, 5, 6, 7};
 
 // Ids between two looks at whether they counted.
 constexpr std::size_t kChunk = 64;
 
+[[gnu::always_inline]] inline Ids FirstIds(std::int32_t first,
+                                           std::int32_t step) {
+  return static_cast<std::uint32_t>(first) +
+         static_cast<std::uint32_t>(step) * kIota;
+}
+
 // How many of n ids are first, first + step and so on, in whole chunks.
 [[gnu::always_inline]] inline std::size_t CountingChunks(
     const std::int32_t* ids, std::size_t n, std::int32_t first,
     std::int32_t step) {
-  Ids expected = first + step * kIota;
+  Ids expected = FirstIds(first, step);
+  const std::uint32_t stride = static_cast<std::uint32_t>(step) * kLanes;
   std::size_t done = 0;
   for (; done + kChunk <= n; done += kChunk) {
     Ids different = {};
@@ -36,7 +45,7 @@ constexpr std::size_t kChunk = 64;
       Ids found;
       std::memcpy(&found, ids + done + i, sizeof found);
       different |= found ^ expected;
-      expected += step * kLanes;
+      expected += stride;
     }
     Words bits;
     std::memcpy(&bits, &different, sizeof bits);
@@ -48,11 +57,12 @@ constexpr std::size_t kChunk = 64;
 [[gnu::always_inline]] inline void Count(std::int32_t* out, std::size_t n,
                                          std::int32_t first,
                                          std::int32_t step) {
-  Ids ids = first + step * kIota;
+  Ids ids = FirstIds(first, step);
+  const std::uint32_t stride = static_cast<std::uint32_t>(step) * kLanes;
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     std::memcpy(out + i, &ids, sizeof ids);
-    ids += step * kLanes;
+    ids += stride;
   }
   for (; i < n; ++i) out[i] = first + step * static_cast<std::int32_t>(i);
 }
@@ -125,7 +135,13 @@ std::size_t CountingLength(std::span<const std::int32_t> ids) {
   const std::int64_t step = std::int64_t{ids[1]} - ids[0];
   if (step != 1 && step != -1) return 1;
   const auto narrow_step = static_cast<std::int32_t>(step);
-  const std::size_t n = ids.size() - 1;
+  // Chunks wrap where ints end, so they are not asked beyond.
+  using Limits = std::numeric_limits<std::int32_t>;
+  const std::int64_t before_the_end =
+      step == 1 ? std::int64_t{Limits::max()} - ids[1]
+                : ids[1] - std::int64_t{Limits::min()};
+  const std::size_t n =
+      std::min(ids.size() - 1, static_cast<std::size_t>(before_the_end) + 1);
   std::size_t i =
       1 + (kHasAvx2 ? CountingChunksAvx2(&ids[1], n, ids[1], narrow_step)
                     : CountingChunks(&ids[1], n, ids[1], narrow_step));

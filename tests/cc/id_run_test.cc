@@ -19,9 +19,8 @@ using Ids = std::vector<std::int32_t>;
 
 Ids Counting(std::int32_t first, std::int32_t step, std::size_t size) {
   Ids ids(size);
-  for (std::int32_t& id : ids) {
-    id = first;
-    first += step;
+  for (std::size_t i = 0; i < size; ++i) {
+    ids[i] = first + (step * static_cast<std::int32_t>(i));
   }
   return ids;
 }
@@ -103,6 +102,13 @@ TEST(IdRunTest, CountingEndsWhereAnIdIsOutOfOrder) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   EXPECT_EQ(CountingLength(Ids{kMost, -kMost - 1, -kMost}), 1U);
   EXPECT_EQ(CountingLength(Ids{kMost - 1, kMost, -kMost - 1}), 2U);
+  // Ids that would go on only if ints wrapped, in one chunk of vectors.
+  Ids wrapped = Counting(kMost - 29, 1, 30);
+  const Ids rest = Counting(-kMost - 1, 1, 170);
+  wrapped.insert(wrapped.end(), rest.begin(), rest.end());
+  EXPECT_EQ(CountingLength(wrapped), 30U);
+  std::ranges::reverse(wrapped);
+  EXPECT_EQ(CountingLength(wrapped), 170U);
 }
 
 TEST(IdRunTest, SplitsIntoLongRunsAndWhatLiesBetween) {
