@@ -9,8 +9,10 @@
 #include <torch/headeronly/core/Layout.h>
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 
 namespace servecore::torch_ops {
@@ -108,14 +110,59 @@ bool SameDevice(const Tensor& a, const Tensor& b) {
   return a.device() == b.device();
 }
 
-bool SameShape(const Tensor& a, const Tensor& b) {
-  // Reading sizes() here would fix every symbolic size that torch.compile is
-  // tracing with; this op only records that the two shapes are equal.
+bool SameShape(const Tensor& a, const Tensor& b, Sizes sizes) {
+  if (sizes == Sizes::kReal) {
+    const auto a_sizes = a.sizes();
+    const auto b_sizes = b.sizes();
+    return std::ranges::equal(a_sizes, b_sizes);
+  }
   std::array<StableIValue, 2> stack{torch::stable::detail::from(a),
                                     torch::stable::detail::from(b)};
   STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(
       "aten::is_same_size", "", stack.data(), TORCH_ABI_VERSION));
   return torch::stable::detail::to<bool>(stack[0]);
+}
+
+void CheckDevices(const char* op, std::initializer_list<Argument> arguments) {
+  const Argument& first = *arguments.begin();
+  for (const Argument& argument : arguments) {
+    if (SameDevice(first.tensor, argument.tensor)) continue;
+    Fail(op, ": ", first.name, " is on ", DeviceName(first.tensor), ", ",
+         argument.name, " is on ", DeviceName(argument.tensor),
+         "; both must be on one device, move one with .to()");
+  }
+}
+
+void CheckLike(const char* op, const Argument& argument, const Argument& like,
+               Sizes sizes) {
+  const ScalarType dtype = argument.tensor.scalar_type();
+  const ScalarType wanted = like.tensor.scalar_type();
+  if (dtype != wanted) {
+    Fail(op, ": ", like.name, " has dtype ", DtypeName(wanted), ", ",
+         argument.name, " has dtype ", DtypeName(dtype),
+         "; both must have one dtype, convert one with .to()");
+  }
+  if (!SameShape(argument.tensor, like.tensor, sizes)) {
+    Fail(op, ": ", like.name, " has shape ", ShapeName(like.tensor), ", ",
+         argument.name, " has shape ", ShapeName(argument.tensor),
+         "; both must have one shape");
+  }
+}
+
+void FailWithoutKernel(const char* op,
+                       std::initializer_list<Argument> arguments) {
+  std::string found;
+  for (const Argument& argument : arguments) {
+    if (!found.empty()) found += ", ";
+    found += std::string(argument.name) + " is on " +
+             DeviceName(argument.tensor) + " (" + LayoutName(argument.tensor) +
+             ")";
+  }
+  Fail(op, ": ", found,
+       ", for which this build has no kernel; allowed are torch.strided "
+       "tensors on cpu and meta, and on cuda when servecore is built with "
+       "--config=cuda and has the op for it; move the tensors with .cpu() or "
+       "use a CUDA build");
 }
 
 }  // namespace servecore::torch_ops

@@ -7,6 +7,8 @@
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -38,7 +40,33 @@ std::string ShapeName(const torch::stable::Tensor& tensor);
 std::string LayoutName(const torch::stable::Tensor& tensor);
 
 bool SameDevice(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
-bool SameShape(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+
+// Whether two shapes are equal. Of tensors without data, whose sizes may be
+// symbols that torch.compile traces with, only kSymbolic may be asked: reading
+// such a size fixes its value and costs a compilation per shape. It leaves the
+// comparison to torch, which takes a microsecond.
+enum class Sizes : std::uint8_t { kReal, kSymbolic };
+bool SameShape(const torch::stable::Tensor& a, const torch::stable::Tensor& b,
+               Sizes sizes);
+
+// A tensor by its name in the schema.
+// Hidden, as torch says that its stable tensors are.
+struct [[gnu::visibility("hidden")]] Argument {
+  const char* name;
+  const torch::stable::Tensor& tensor;
+};
+
+// Fails unless all tensors are on the first one's device.
+void CheckDevices(const char* op, std::initializer_list<Argument> arguments);
+
+// Fails unless the tensor has `like`'s dtype and shape.
+void CheckLike(const char* op, const Argument& argument, const Argument& like,
+               Sizes sizes);
+
+// What an op answers on every backend that has no kernel in this build. Without
+// it torch would answer with a page of dispatch keys.
+[[noreturn]] void FailWithoutKernel(const char* op,
+                                    std::initializer_list<Argument> arguments);
 
 }  // namespace servecore::torch_ops
 

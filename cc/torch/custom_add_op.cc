@@ -24,6 +24,25 @@ namespace {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
+constexpr const char* kOp = "servecore::custom_add";
+constexpr const char* kOutOp = "servecore::custom_add_out";
+
+void Check(const char* op, const Tensor& a, const Tensor& b) {
+  if (!SameDevice(a, b)) {
+    Fail(op, ": a is on ", DeviceName(a), ", b is on ", DeviceName(b),
+         "; both must be on one device, move one with .to()");
+  }
+  if (a.scalar_type() != b.scalar_type()) {
+    Fail(op, ": a has dtype ", DtypeName(a.scalar_type()), ", b has dtype ",
+         DtypeName(b.scalar_type()),
+         "; both must have one dtype, convert one with .to()");
+  }
+  if (!SameShape(a, b, Sizes::kSymbolic)) {
+    Fail(op, ": a has shape ", ShapeName(a), ", b has shape ", ShapeName(b),
+         "; both must have one shape, broadcast one with .expand_as()");
+  }
+}
+
 bool IsFractional(ScalarType dtype) {
   switch (dtype) {
     case ScalarType::Byte:
@@ -67,25 +86,21 @@ Tensor Add(const Tensor& a, const Tensor& b) {
 // integer and boolean ones are copied once more into a stack of both. Stream:
 // torch's current stream of the inputs' device.
 Tensor CustomAdd(const Tensor& a, const Tensor& b) {
-  if (!SameDevice(a, b)) {
-    Fail("servecore::custom_add: a is on ", DeviceName(a), ", b is on ",
-         DeviceName(b), "; both must be on one device, move one with .to()");
-  }
-  if (a.scalar_type() != b.scalar_type()) {
-    Fail("servecore::custom_add: a has dtype ", DtypeName(a.scalar_type()),
-         ", b has dtype ", DtypeName(b.scalar_type()),
-         "; both must have one dtype, convert one with .to()");
-  }
-  if (!SameShape(a, b)) {
-    Fail("servecore::custom_add: a has shape ", ShapeName(a), ", b has shape ",
-         ShapeName(b),
-         "; both must have one shape, broadcast one with .expand_as()");
-  }
+  Check(kOp, a, b);
   return Add(a, b);
+}
+
+// The same, copied into `out`, which may be a or b.
+void CustomAddOut(const Tensor& a, const Tensor& b, Tensor out) {
+  Check(kOutOp, a, b);
+  CheckDevices(kOutOp, {{"a", a}, {"out", out}});
+  CheckLike(kOutOp, {"out", out}, {"a", a}, Sizes::kSymbolic);
+  torch::stable::copy_(out, Add(a, b));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(servecore, CompositeImplicitAutograd, m) {
   m.impl("custom_add", TORCH_BOX(&CustomAdd));
+  m.impl("custom_add_out", TORCH_BOX(&CustomAddOut));
 }
 
 }  // namespace

@@ -6,96 +6,60 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/core/MemoryFormat.h>
 #include <torch/headeronly/core/ScalarType.h>
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <vector>
 
-#include "cc/ops/row_layout.h"
+#include "cc/ops/dtype.h"
 #include "cc/torch/checks.h"
+#include "cc/torch/operands.h"
 
 namespace servecore::torch_ops {
+namespace {
 
-using torch::headeronly::MemoryFormat;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-namespace {
-
-// `weight_fits(x, weight)` says whether weight, known to have one dimension, is
-// as long as x's last.
-template <class WeightFits>
-void Check(const Tensor& x, const Tensor& weight, double eps,
-           WeightFits weight_fits) {
-  if (!SameDevice(x, weight)) {
-    Fail("servecore::rmsnorm: x is on ", DeviceName(x), ", weight is on ",
-         DeviceName(weight),
-         "; both must be on one device, move one with .to()");
-  }
-  if (x.scalar_type() != ScalarType::Float ||
-      weight.scalar_type() != ScalarType::Float) {
-    Fail("servecore::rmsnorm: x has dtype ", DtypeName(x.scalar_type()),
-         ", weight has dtype ", DtypeName(weight.scalar_type()),
-         "; both must be torch.float32, convert with .float()");
-  }
-  if (x.dim() == 0) {
-    Fail(
-        "servecore::rmsnorm: x has shape (); it must have at least 1 "
-        "dimension, the last of which is normalised");
-  }
-  if (weight.dim() != 1 || !weight_fits(x, weight)) {
-    Fail("servecore::rmsnorm: weight has shape ", ShapeName(weight),
-         ", x has shape ", ShapeName(x), "; weight must have shape (",
-         x.size(-1), ",), one element per column of x");
-  }
-  if (!std::isfinite(eps) || eps < 0.0) {
-    Fail("servecore::rmsnorm: eps is ", eps,
-         "; it must be finite and not negative");
-  }
+// Whether weight, known to have one dimension, is as long as x's last. Of
+// symbolic sizes torch compares the shape of a sum that is never computed.
+bool IsAsLong(const Tensor& weight, const Tensor& x, Sizes sizes) {
+  if (sizes == Sizes::kReal) return weight.size(0) == x.size(-1);
+  if (x.dim() == 1) return SameShape(x, weight, sizes);
+  std::vector<std::int64_t> leading(x.dim() - 1);
+  std::iota(leading.begin(), leading.end(), std::int64_t{0});
+  return SameShape(torch::stable::sum(x, leading), weight, sizes);
 }
 
 }  // namespace
 
-void CheckRmsNorm(const Tensor& x, const Tensor& weight, double eps) {
-  Check(x, weight, eps, [](const Tensor& rows, const Tensor& columns) {
-    return columns.size(0) == rows.size(-1);
-  });
-}
-
-void CheckRmsNormMeta(const Tensor& x, const Tensor& weight, double eps) {
-  Check(x, weight, eps, [](const Tensor& rows, const Tensor& columns) {
-    if (rows.dim() == 1) return SameShape(rows, columns);
-    std::vector<std::int64_t> leading(rows.dim() - 1);
-    std::iota(leading.begin(), leading.end(), std::int64_t{0});
-    return SameShape(torch::stable::sum(rows, leading), columns);
-  });
-}
-
-Tensor NewRmsNormResult(const Tensor& x) {
-  // empty_like instead of new_empty(x.sizes()): reading sizes() would fix every
-  // symbolic size that torch.compile is tracing with.
-  std::array<StableIValue, 6> stack{
-      torch::stable::detail::from(x),
-      torch::stable::detail::from(std::nullopt),  // dtype
-      torch::stable::detail::from(std::nullopt),  // layout
-      torch::stable::detail::from(std::nullopt),  // device
-      torch::stable::detail::from(std::nullopt),  // pin_memory
-      torch::stable::detail::from(
-          std::optional<MemoryFormat>(MemoryFormat::Contiguous))};
-  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(
-      "aten::empty_like", "", stack.data(), TORCH_ABI_VERSION));
-  return torch::stable::detail::to<Tensor>(stack[0]);
-}
-
-ops::RowLayout LayoutOf(const Tensor& tensor) {
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  return {{sizes.data(), sizes.size()}, {strides.data(), strides.size()}};
+void CheckRmsNorm(const char* op, const char* x_name, const Tensor& x,
+                  const Tensor& weight, double eps, Sizes sizes) {
+  CheckDevices(op, {{x_name, x}, {"weight", weight}});
+  const ops::DType dtype = CheckedDType(op, x_name, x);
+  const ScalarType weight_dtype = weight.scalar_type();
+  if (weight_dtype != x.scalar_type() &&
+      (weight_dtype != ScalarType::Float || dtype == ops::DType::kFloat64)) {
+    Fail(op, ": ", x_name, " has dtype ", DtypeName(x.scalar_type()),
+         ", weight has dtype ", DtypeName(weight_dtype),
+         "; weight must have the same, or torch.float32 beside a narrower one, "
+         "convert with .to()");
+  }
+  if (x.dim() == 0) {
+    Fail(op, ": ", x_name,
+         " has shape (); it must have at least 1 dimension, the last of which "
+         "is normalised");
+  }
+  if (weight.dim() != 1 || !IsAsLong(weight, x, sizes)) {
+    Fail(op, ": weight has shape ", ShapeName(weight), ", ", x_name,
+         " has shape ", ShapeName(x), "; weight must have shape (", x.size(-1),
+         ",), one element per column of ", x_name);
+  }
+  if (!std::isfinite(eps) || eps < 0.0) {
+    Fail(op, ": eps is ", eps, "; it must be finite and not negative");
+  }
 }
 
 }  // namespace servecore::torch_ops

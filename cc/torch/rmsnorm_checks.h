@@ -6,29 +6,20 @@
 
 #include <torch/csrc/stable/tensor.h>
 
-#include "cc/ops/row_layout.h"
+#include "cc/torch/checks.h"
 
 namespace servecore::torch_ops {
 
-// What every backend's rmsnorm demands of its arguments: x float32 with at
-// least one dimension, weight float32 of shape (x.size(-1),) on x's device, eps
-// finite and not negative. Throws std::runtime_error naming what was found.
-void CheckRmsNorm(const torch::stable::Tensor& x,
-                  const torch::stable::Tensor& weight, double eps);
-
-// The same demands and errors for tensors without data, whose sizes may be
-// symbols that torch.compile traces with. Reading such a size fixes its value
-// and costs a compilation per shape, so the length of weight is compared inside
-// torch, with the shape of a sum that is never computed.
-void CheckRmsNormMeta(const torch::stable::Tensor& x,
-                      const torch::stable::Tensor& weight, double eps);
-
-// The tensor every backend's rmsnorm returns, uninitialised: x's shape, dtype
-// and device, contiguous whatever x's strides are.
-torch::stable::Tensor NewRmsNormResult(const torch::stable::Tensor& x);
-
-// Where the rows of `tensor`, which has at least one dimension, lie.
-ops::RowLayout LayoutOf(const torch::stable::Tensor& tensor);
+// What every op that normalises rows demands of its arguments, on every
+// backend: x of one of the kernels' dtypes with at least one dimension, weight
+// of shape (x.size(-1),) on x's device, of x's dtype or float32 (float64 for
+// float64), eps finite and not negative. Throws std::runtime_error naming what
+// was found.
+//
+// `x_name` is x's name in the op's schema.
+void CheckRmsNorm(const char* op, const char* x_name,
+                  const torch::stable::Tensor& x,
+                  const torch::stable::Tensor& weight, double eps, Sizes sizes);
 
 }  // namespace servecore::torch_ops
 

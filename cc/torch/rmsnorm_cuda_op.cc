@@ -13,7 +13,10 @@
 #include <cstddef>
 #include <iterator>
 
+#include "cc/ops/dtype.h"
 #include "cc/ops/row_layout.h"
+#include "cc/torch/checks.h"
+#include "cc/torch/operands.h"
 #include "cc/torch/rmsnorm_checks.h"
 #include "cuda/rmsnorm.h"
 #include "cuda/rmsnorm_plan.h"
@@ -22,6 +25,8 @@ namespace servecore::torch_ops {
 namespace {
 
 using torch::stable::Tensor;
+
+constexpr const char* kOp = "servecore::rmsnorm";
 
 cuda::Rows RowsOf(const ops::RowLayout& layout) {
   cuda::Rows rows;
@@ -44,10 +49,15 @@ bool FitsRows(const ops::RowLayout& layout) {
 // dimensions are left after merging, otherwise never.
 // Stream: torch's current stream of x's device.
 // Thread safety: concurrent calls are safe.
-Tensor RmsNormCuda(const Tensor& x, const Tensor& weight, double eps) {
-  CheckRmsNorm(x, weight, eps);
+Tensor RmsNormCuda(const Tensor& x, const Tensor& weight, double eps,
+                   bool /*cast_before_weight*/) {
+  CheckRmsNorm(kOp, "x", x, weight, eps, Sizes::kReal);
+  if (DTypeOf(x) != ops::DType::kFloat32) {
+    Fail(kOp, ": x has dtype ", DtypeName(x.scalar_type()),
+         " on cuda; allowed there is torch.float32");
+  }
   const torch::stable::accelerator::DeviceGuard guard(x.get_device_index());
-  Tensor out = NewRmsNormResult(x);
+  Tensor out = NewContiguous(x);
   if (out.numel() == 0) return out;
 
   const Tensor rows = FitsRows(LayoutOf(x)) ? x : torch::stable::contiguous(x);

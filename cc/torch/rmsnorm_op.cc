@@ -1,8 +1,8 @@
 // Copyright 2026 The servecore Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// servecore::rmsnorm(x, weight, eps) for CPU and Meta, and the refusal for
-// every backend that has no kernel in this build. CUDA lies in
+// servecore::rmsnorm and servecore::rmsnorm_out for CPU and Meta, and the
+// refusal for every backend that has no kernel in this build. CUDA lies in
 // rmsnorm_cuda_op.cc.
 
 #include <torch/csrc/stable/library.h>
@@ -10,10 +10,14 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cc/ops/rmsnorm.h"
 #include "cc/torch/checks.h"
+#include "cc/torch/operands.h"
+#include "cc/torch/overlap.h"
 #include "cc/torch/rmsnorm_checks.h"
 
 namespace servecore::torch_ops {
@@ -21,66 +25,121 @@ namespace {
 
 using torch::stable::Tensor;
 
-// Elements a thread should have before a second one pays; torch's own value.
-constexpr std::int64_t kGrainElements = 32768;
+constexpr const char* kOp = "servecore::rmsnorm";
+constexpr const char* kOutOp = "servecore::rmsnorm_out";
+
+// A row that several threads share, in parts that are worth one.
+void ComputeRow(const ops::RmsNormArgs& args, std::int64_t row) {
+  constexpr std::int64_t kPart = kGrainElements;
+  static_assert(kPart % ops::kRmsNormColumns == 0);
+  const std::int64_t dim = args.x.layout.dim();
+  const std::int64_t num_parts = (dim + kPart - 1) / kPart;
+  std::vector<double> sums(static_cast<std::size_t>(num_parts));
+  const auto for_parts = [&](const auto& work) {
+    ForRanges(num_parts, kPart, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) {
+        work(part, part * kPart, std::min(dim, (part + 1) * kPart));
+      }
+    });
+  };
+  for_parts([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    sums[static_cast<std::size_t>(part)] =
+        ops::RmsNormSumOfSquares(args, row, begin, end);
+  });
+  // In the order of the parts, whichever thread was first.
+  double sum = 0.0;
+  for (const double part : sums) sum += part;
+  for_parts([&](std::int64_t /*part*/, std::int64_t begin, std::int64_t end) {
+    ops::RmsNormScale(args, row, sum, begin, end);
+  });
+}
+
+void Compute(const Tensor& x, const Tensor& weight, double eps,
+             bool cast_before_weight, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const ops::RmsNormArgs args{
+      .dtype = *DTypeOf(x),
+      .x = ConstRowsOf(x),
+      .weight = ColumnWeightsOf(weight),
+      .out = RowsOf(out),
+      .eps = eps,
+      .cast_before_weight = cast_before_weight,
+  };
+  const std::int64_t rows = args.x.layout.rows();
+  const std::int64_t dim = args.x.layout.dim();
+  // Fewer rows than threads, each of them work for several.
+  if (dim >= 2 * kGrainElements &&
+      rows < static_cast<std::int64_t>(torch::stable::get_num_threads())) {
+    for (std::int64_t row = 0; row < rows; ++row) ComputeRow(args, row);
+    return;
+  }
+  ForRanges(rows, dim, [&args](std::int64_t row_begin, std::int64_t row_end) {
+    ops::RmsNorm(args, row_begin, row_end);
+  });
+}
 
 // Ownership: the result is a new tensor; x and weight are only read.
-// Lifetime: all tensors are held by this frame until the last row is written.
-// Copies: weight once if its stride is not 1 (dim elements); x never, it is
-// read by its strides.
+// Lifetime: all tensors are held by the caller until the last row is written.
+// Copies: none; every tensor is read and written by its strides.
 // GIL: neither needed nor taken; torch calls kernels with or without it.
 // Thread safety: runs rows on torch's intra-op pool; concurrent calls are safe.
-Tensor RmsNormCpu(const Tensor& x, const Tensor& weight, double eps) {
-  CheckRmsNorm(x, weight, eps);
-  Tensor out = NewRmsNormResult(x);
-  if (out.numel() == 0) return out;
-
-  // Held by name: a temporary would free the memory that args points into.
-  const Tensor dense_weight = torch::stable::contiguous(weight);
-  const ops::RmsNormArgs args{
-      .x = x.const_data_ptr<float>(),
-      .x_layout = LayoutOf(x),
-      .weight = dense_weight.const_data_ptr<float>(),
-      .weight_stride = 1,
-      .out = out.mutable_data_ptr<float>(),
-      .out_layout = LayoutOf(out),
-      .eps = eps,
-  };
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, kGrainElements / args.x_layout.dim());
-  torch::stable::parallel_for(
-      0, args.x_layout.rows(), grain,
-      [&args](std::int64_t row_begin, std::int64_t row_end) {
-        ops::RmsNorm(args, row_begin, row_end);
-      });
+Tensor RmsNormCpu(const Tensor& x, const Tensor& weight, double eps,
+                  bool cast_before_weight) {
+  CheckRmsNorm(kOp, "x", x, weight, eps, Sizes::kReal);
+  Tensor out = NewContiguous(x);
+  Compute(x, weight, eps, cast_before_weight, out);
   return out;
 }
 
-Tensor RmsNormMeta(const Tensor& x, const Tensor& weight, double eps) {
-  CheckRmsNormMeta(x, weight, eps);
-  return NewRmsNormResult(x);
+// The same into `out`, which may be x.
+void RmsNormOutCpu(const Tensor& x, const Tensor& weight, double eps,
+                   bool cast_before_weight, const Tensor& out) {
+  CheckRmsNorm(kOutOp, "x", x, weight, eps, Sizes::kReal);
+  CheckDevices(kOutOp, {{"x", x}, {"out", out}});
+  CheckLike(kOutOp, {"out", out}, {"x", x}, Sizes::kReal);
+  CheckWritable(kOutOp, {"out", out});
+  if (!IsSame(x, out)) CheckApart(kOutOp, {"out", out}, {{"x", x}});
+  CheckApart(kOutOp, {"out", out}, {{"weight", weight}});
+  Compute(x, weight, eps, cast_before_weight, out);
 }
 
-// Without this torch would answer with a page of dispatch keys.
-Tensor RmsNormUnavailable(const Tensor& x, const Tensor& weight,
-                          double /*eps*/) {
-  Fail("servecore::rmsnorm: x is on ", DeviceName(x), " (", LayoutName(x),
-       "), weight is on ", DeviceName(weight), " (", LayoutName(weight),
-       "), for which this build has no kernel; allowed are torch.strided "
-       "tensors on cpu and meta, and on cuda when servecore is built with "
-       "--config=cuda; move the tensors with .cpu() or use a CUDA build");
+Tensor RmsNormMeta(const Tensor& x, const Tensor& weight, double eps,
+                   bool /*cast_before_weight*/) {
+  CheckRmsNorm(kOp, "x", x, weight, eps, Sizes::kSymbolic);
+  return NewContiguous(x);
+}
+
+void RmsNormOutMeta(const Tensor& x, const Tensor& weight, double eps,
+                    bool /*cast_before_weight*/, const Tensor& out) {
+  CheckRmsNorm(kOutOp, "x", x, weight, eps, Sizes::kSymbolic);
+  CheckDevices(kOutOp, {{"x", x}, {"out", out}});
+  CheckLike(kOutOp, {"out", out}, {"x", x}, Sizes::kSymbolic);
+}
+
+Tensor RmsNormUnavailable(const Tensor& x, const Tensor& weight, double /*eps*/,
+                          bool /*cast_before_weight*/) {
+  FailWithoutKernel(kOp, {{"x", x}, {"weight", weight}});
+}
+
+void RmsNormOutUnavailable(const Tensor& x, const Tensor& weight,
+                           double /*eps*/, bool /*cast_before_weight*/,
+                           const Tensor& out) {
+  FailWithoutKernel(kOutOp, {{"x", x}, {"weight", weight}, {"out", out}});
 }
 
 STABLE_TORCH_LIBRARY_IMPL(servecore, CPU, m) {
   m.impl("rmsnorm", TORCH_BOX(&RmsNormCpu));
+  m.impl("rmsnorm_out", TORCH_BOX(&RmsNormOutCpu));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(servecore, Meta, m) {
   m.impl("rmsnorm", TORCH_BOX(&RmsNormMeta));
+  m.impl("rmsnorm_out", TORCH_BOX(&RmsNormOutMeta));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(servecore, CompositeExplicitAutograd, m) {
   m.impl("rmsnorm", TORCH_BOX(&RmsNormUnavailable));
+  m.impl("rmsnorm_out", TORCH_BOX(&RmsNormOutUnavailable));
 }
 
 }  // namespace

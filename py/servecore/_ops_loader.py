@@ -83,6 +83,6 @@ def load() -> None:
         ImportError: see `load_library`.
     """
     load_library(_OPS_LIBRARY)
-    from servecore import _ops_autograd
+    from servecore import _op_rules
 
-    _ops_autograd.register()
+    _op_rules.register()

@@ -10,7 +10,15 @@ import threading
 import pytest
 import torch
 
-from rmsnorm_reference import LAYOUTS, assert_close, make_input, reference
+from op_cases import (
+    DTYPES,
+    LAYOUTS,
+    assert_close,
+    assert_rounded,
+    make_input,
+    poisoned_like,
+)
+from op_cases import rmsnorm_reference as reference
 from servecore import ops
 
 
@@ -20,20 +28,84 @@ def message_of(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("dim", [1, 7, 32, 37, 4096])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dim", [1, 7, 32, 37, 4096, 4099])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_equals_the_reference_in_every_layout(layout, dim):
-    x = make_input(layout, dim)
-    weight = torch.rand(x.shape[-1])
+def test_equals_the_reference_in_every_layout(layout, dim, dtype):
+    x = make_input(layout, dim, dtype)
+    weight = torch.rand(x.shape[-1]).to(dtype)
     before = x.clone(), weight.clone()
 
     result = ops.rmsnorm(x, weight, 1e-6)
+    out = poisoned_like(result)
+    ops.rmsnorm_out(x, weight, 1e-6, out=out)
 
-    assert_close(result, reference(x, weight, 1e-6))
+    assert_rounded(result, reference(x, weight), dtype)
+    assert torch.equal(out, result)
     assert result.is_contiguous()
-    assert result.shape == x.shape
     assert torch.equal(x, before[0])
     assert torch.equal(weight, before[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_weight_may_be_float32_beside_a_narrower_x(dtype):
+    x, weight = make_input("contiguous", 129, dtype), torch.rand(129)
+    assert_rounded(ops.rmsnorm(x, weight), reference(x, weight), dtype)
+    for grad in torch.autograd.grad(
+        ops.rmsnorm(x.requires_grad_(), weight.requires_grad_()).sum(), (x, weight)
+    ):
+        assert grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("cast_before_weight", [False, True])
+def test_narrow_results_are_correctly_rounded(dtype, cast_before_weight):
+    x = torch.randn(512, 4096).to(dtype)
+    weight = torch.rand(4096).to(dtype)
+    result = ops.rmsnorm(x, weight, cast_before_weight=cast_before_weight)
+    exact = reference(x, weight, cast_to=dtype if cast_before_weight else None).to(dtype)
+    assert (result != exact).double().mean() <= 1e-4
+
+
+def test_rounding_before_the_weight_is_another_function():
+    x, weight = torch.randn(64, 1024).bfloat16(), torch.rand(1024).bfloat16()
+    early = ops.rmsnorm(x, weight, cast_before_weight=True)
+    late = ops.rmsnorm(x, weight)
+    assert 0.05 < (early != late).double().mean() < 0.5
+    tracked = ops.rmsnorm(x.requires_grad_(), weight, cast_before_weight=True)
+    assert torch.equal(tracked.detach(), early)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_squares_of_large_values_do_not_overflow(dtype):
+    x = torch.full((2, 4096), 300.0, dtype=dtype)
+    weight = torch.ones(4096, dtype=dtype)
+    assert torch.equal(ops.rmsnorm(x, weight, 0.0), torch.ones_like(x))
+
+
+def test_a_single_long_row_is_shared_out_over_threads():
+    x, weight = torch.randn(1, 300_001), torch.rand(300_001)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = ops.rmsnorm(x, weight)
+        torch.set_num_threads(4)
+        together = ops.rmsnorm(x, weight)
+    finally:
+        torch.set_num_threads(threads)
+    assert_rounded(alone, reference(x, weight), torch.float32)
+    assert_rounded(together, reference(x, weight), torch.float32)
+
+
+def test_offsets_beyond_32_bits():
+    # Two rows 4 GiB of elements apart; the memory between is never touched.
+    rows = 2**32 + 64
+    x = torch.empty(rows, dtype=torch.float16).as_strided((2, 32), (2**32, 1))
+    x.copy_(torch.randn(2, 32))
+    weight = torch.rand(32).half()
+    assert_rounded(ops.rmsnorm(x, weight), reference(x, weight), torch.float16)
+    ops.rmsnorm_out(x, weight, out=x)
+    assert x.isfinite().all()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -124,15 +196,20 @@ class TestRefusals:
     def x(self, requires_grad, *shape, **kwargs):
         return torch.ones(*shape, **kwargs).requires_grad_(requires_grad)
 
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-    def test_dtype_of_x(self, requires_grad, dtype):
-        message = message_of(self.x(requires_grad, 2, 4, dtype=dtype), torch.ones(4))
-        assert f"x has dtype {dtype}, weight has dtype torch.float32" in message
-        assert "both must be torch.float32" in message
-
-    def test_dtype_of_weight(self, requires_grad):
-        message = message_of(self.x(requires_grad, 2, 4), torch.ones(4, dtype=torch.float64))
-        assert "x has dtype torch.float32, weight has dtype torch.float64" in message
+    @pytest.mark.parametrize(
+        ("dtype", "weight_dtype"),
+        [
+            (torch.float64, torch.float32),
+            (torch.float32, torch.float64),
+            (torch.float32, torch.bfloat16),
+            (torch.bfloat16, torch.float16),
+            (torch.float16, torch.bfloat16),
+        ],
+    )
+    def test_dtype_of_weight(self, requires_grad, dtype, weight_dtype):
+        x = self.x(requires_grad, 2, 4, dtype=dtype)
+        message = message_of(x, torch.ones(4, dtype=weight_dtype))
+        assert f"x has dtype {dtype}, weight has dtype {weight_dtype}" in message
 
     def test_integers(self, requires_grad):
         weight = torch.ones(4, requires_grad=requires_grad)
@@ -192,7 +269,21 @@ def test_a_cpu_build_refuses_cuda_tensors_in_words():
         pytest.skip("this build has CUDA kernels")
     cuda = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
     with pytest.raises(RuntimeError, match=r"this build has no kernel.*--config=cuda"):
-        torch.ops.servecore.rmsnorm.default.redispatch(cuda, torch.ones(2, 4), torch.ones(4), 0.0)
+        torch.ops.servecore.rmsnorm.default.redispatch(
+            cuda, torch.ones(2, 4), torch.ones(4), 0.0, False
+        )
+
+
+def test_out_that_does_not_fit():
+    x, weight = torch.randn(3, 8), torch.rand(8)
+    for out, words in (
+        (torch.empty(3, 7), "out has shape (3, 7)"),
+        (torch.empty(8), "out has shape (8,)"),
+        (torch.empty(3, 8, dtype=torch.float64), "out has dtype torch.float64"),
+        (torch.empty(3, 8, device="meta"), "out is on meta"),
+    ):
+        with pytest.raises(RuntimeError, match=re.escape(words)):
+            ops.rmsnorm_out(x, weight, out=out)
 
 
 def test_cpu_and_meta_have_kernels_of_their_own():
