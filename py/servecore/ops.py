@@ -296,7 +296,7 @@ def rotary_embedding_(
         RuntimeError: A device, dtype or shape that is not as above; a position outside the table;
             q or k share memory with one another or with what is read.
 
-    Copies: `positions`, if it does not lie in one piece.
+    Copies: `positions`, if it has several dimensions and does not lie in one piece.
     Complexity: O((q.numel() + k.numel()) * rot_dim / head_dim).
     """
     written = (q,) if k is None else (q, k)

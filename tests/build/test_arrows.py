@@ -35,7 +35,7 @@ def layer(*layers: str, outside: str = "") -> Layer:
 LAYERS = {
     "cc/base": layer(),
     "cc/kv": layer("cc/base"),
-    "cc/ops": layer("cc/base"),
+    "cc/ops": layer("cc/base", outside="highway"),
     "cuda": layer("cc/base", outside="cuda"),
     "cc/capi": layer("cc/base", "cc/kv"),
     "cc/pybind": layer("cc/base", "cc/kv", "cc/ops", outside="pybind11"),
