@@ -16,8 +16,11 @@
 namespace servecore::ops {
 
 template <class Function>
-Function* Choose(Function* baseline, Function* avx2, Function* avx512) {
+Function* Choose(Function* baseline, Function* avx2, Function* avx512,
+                 Function* avx512_bf16) {
   switch (ActiveTarget()) {
+    case Target::kAvx512Bf16:
+      return avx512_bf16;
     case Target::kAvx512:
       return avx512;
     case Target::kAvx2:
@@ -47,12 +50,17 @@ Function* Choose(Function* baseline, Function* avx2, Function* avx512) {
 #else
 #define SERVECORE_AVX512(function) &HWY_STATIC_DISPATCH(function)
 #endif
+#if HWY_TARGETS & HWY_AVX3_ZEN4
+#define SERVECORE_AVX512_BF16(function) &N_AVX3_ZEN4::function
+#else
+#define SERVECORE_AVX512_BF16(function) &HWY_STATIC_DISPATCH(function)
+#endif
 
 // A pointer to the active target's `function`, a function of the namespace
 // servecore::ops::HWY_NAMESPACE, where this is used in servecore::ops.
-#define SERVECORE_DISPATCH(function)                     \
-  ::servecore::ops::Choose(SERVECORE_BASELINE(function), \
-                           SERVECORE_AVX2(function),     \
-                           SERVECORE_AVX512(function))
+#define SERVECORE_DISPATCH(function)                          \
+  ::servecore::ops::Choose(                                   \
+      SERVECORE_BASELINE(function), SERVECORE_AVX2(function), \
+      SERVECORE_AVX512(function), SERVECORE_AVX512_BF16(function))
 
 #endif  // SERVECORE_CC_OPS_DISPATCH_H_

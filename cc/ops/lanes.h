@@ -243,8 +243,40 @@ HWY_INLINE void StoreTwo(Two<Float16> value, Float16* to) {
                    &to->bits);
 }
 
+#if HWY_TARGET == HWY_AVX3_ZEN4
+
+// The processor's own rounding takes subnormal numbers for zero, so these are
+// left to the other way.
+HWY_INLINE bool HasSubnormal(hn::Vec<Tag<float>> a, hn::Vec<Tag<float>> b) {
+  constexpr int kSubnormal = 0x20;
+  return _kortestz_mask16_u8(_mm512_fpclass_ps_mask(a.raw, kSubnormal),
+                             _mm512_fpclass_ps_mask(b.raw, kSubnormal)) == 0;
+}
+
+template <Order order, Via via>
+HWY_INLINE void StoreTwoNatively(Two<BFloat16> value, BFloat16* to) {
+  const hn::Repartition<hwy::bfloat16_t, Tag<float>> dbf16;
+  const hn::Repartition<std::uint16_t, Tag<float>> du16;
+  auto both = hn::BitCast(du16, hn::ReorderDemote2To(dbf16, value.a, value.b));
+  if constexpr (order == Order::kEvenOdd) {
+    alignas(64) static constexpr std::uint16_t kInterleaved[32] = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    both = hn::TableLookupLanes(both, hn::SetTableIndices(du16, kInterleaved));
+  }
+  StoreVector<via>(du16, both, &to->bits);
+}
+
+#endif
+
 template <Order order, Via via, Nans nans>
 HWY_INLINE void StoreTwo(Two<BFloat16> value, BFloat16* to) {
+#if HWY_TARGET == HWY_AVX3_ZEN4
+  if (HWY_LIKELY(!HasSubnormal(value.a, value.b))) {
+    StoreTwoNatively<order, via>(value, to);
+    return;
+  }
+#endif
   const hn::Repartition<std::uint16_t, Tag<float>> du16;
   const hn::RebindToUnsigned<Tag<float>> du;
   if constexpr (order == Order::kEvenOdd && nans == Nans::kOfBFloat16) {

@@ -56,8 +56,10 @@ class RowLayout {
   std::int64_t dim_ = 0;
   std::int64_t stride_ = 1;
   std::size_t rank_ = 0;
-  std::array<std::int64_t, kMaxRank> sizes_{};
-  std::array<std::int64_t, kMaxRank> strides_{};
+  // Filled for the dimensions in use only: clearing all of it would cost more
+  // than normalising a short row.
+  std::array<std::int64_t, kMaxRank> sizes_;
+  std::array<std::int64_t, kMaxRank> strides_;
 };
 
 // Walks the rows of a layout in order, giving the offset of each row's first

@@ -14,7 +14,8 @@
 namespace servecore::ops {
 namespace {
 
-constexpr std::array kAll = {Target::kBaseline, Target::kAvx2, Target::kAvx512};
+constexpr std::array kAll = {Target::kBaseline, Target::kAvx2, Target::kAvx512,
+                             Target::kAvx512Bf16};
 
 // All that Highway's targets of these names may use. The compiler's library
 // asks the system too whether it saves the wider registers.
@@ -33,8 +34,20 @@ bool HasAvx512() {
          __builtin_cpu_supports("avx512bw");
 }
 
+bool HasAvx512Bf16() {
+  return HasAvx512() && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512bitalg") &&
+         __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vbmi2") &&
+         __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512vpopcntdq") &&
+         __builtin_cpu_supports("gfni") && __builtin_cpu_supports("vaes") &&
+         __builtin_cpu_supports("vpclmulqdq");
+}
+
 std::size_t CountSupported() {
   __builtin_cpu_init();
+  if (HasAvx512Bf16()) return 4;
   if (HasAvx512()) return 3;
   return HasAvx2() ? 2 : 1;
 }
@@ -53,6 +66,8 @@ std::atomic<int> active = kNotAsked;
 
 const char* NameOf(Target target) {
   switch (target) {
+    case Target::kAvx512Bf16:
+      return "avx512_bf16";
     case Target::kAvx512:
       return "avx512";
     case Target::kAvx2:

@@ -14,9 +14,12 @@ enum class Target : std::uint8_t {
   kBaseline,  // what the whole program is compiled for: SSE2
   kAvx2,      // with FMA, F16C and BMI2
   kAvx512,    // F, BW, CD, DQ and VL
+  // And what came up to the machines that round to bfloat16: BF16, BITALG,
+  // VBMI, VBMI2, VNNI, VPOPCNTDQ, GFNI, VAES and VPCLMULQDQ.
+  kAvx512Bf16,
 };
 
-// "baseline", "avx2" or "avx512".
+// "baseline", "avx2", "avx512" or "avx512_bf16".
 const char* NameOf(Target target);
 
 // Those that this machine and its system can run, narrowest first. Asks the

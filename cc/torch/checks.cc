@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 namespace servecore::torch_ops {
@@ -110,6 +112,16 @@ bool SameDevice(const Tensor& a, const Tensor& b) {
   return a.device() == b.device();
 }
 
+std::int32_t DtypeCode(const Tensor& tensor) {
+  std::int32_t code = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &code));
+  return code;
+}
+
+bool SameDtype(const Tensor& a, const Tensor& b) {
+  return DtypeCode(a) == DtypeCode(b);
+}
+
 bool SameShape(const Tensor& a, const Tensor& b, Sizes sizes) {
   if (sizes == Sizes::kReal) {
     const auto a_sizes = a.sizes();
@@ -125,8 +137,10 @@ bool SameShape(const Tensor& a, const Tensor& b, Sizes sizes) {
 
 void CheckDevices(const char* op, std::initializer_list<Argument> arguments) {
   const Argument& first = *arguments.begin();
-  for (const Argument& argument : arguments) {
-    if (SameDevice(first.tensor, argument.tensor)) continue;
+  const torch::stable::Device device = first.tensor.device();
+  for (const Argument& argument :
+       std::span(arguments.begin(), arguments.size()).subspan(1)) {
+    if (argument.tensor.device() == device) continue;
     Fail(op, ": ", first.name, " is on ", DeviceName(first.tensor), ", ",
          argument.name, " is on ", DeviceName(argument.tensor),
          "; both must be on one device, move one with .to()");
@@ -135,11 +149,10 @@ void CheckDevices(const char* op, std::initializer_list<Argument> arguments) {
 
 void CheckLike(const char* op, const Argument& argument, const Argument& like,
                Sizes sizes) {
-  const ScalarType dtype = argument.tensor.scalar_type();
-  const ScalarType wanted = like.tensor.scalar_type();
-  if (dtype != wanted) {
-    Fail(op, ": ", like.name, " has dtype ", DtypeName(wanted), ", ",
-         argument.name, " has dtype ", DtypeName(dtype),
+  if (!SameDtype(argument.tensor, like.tensor)) {
+    Fail(op, ": ", like.name, " has dtype ",
+         DtypeName(like.tensor.scalar_type()), ", ", argument.name,
+         " has dtype ", DtypeName(argument.tensor.scalar_type()),
          "; both must have one dtype, convert one with .to()");
   }
   if (!SameShape(argument.tensor, like.tensor, sizes)) {

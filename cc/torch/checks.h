@@ -41,6 +41,11 @@ std::string LayoutName(const torch::stable::Tensor& tensor);
 
 bool SameDevice(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
 
+// What torch's C interface calls the tensor's dtype. Reading it is an order of
+// magnitude faster than scalar_type().
+std::int32_t DtypeCode(const torch::stable::Tensor& tensor);
+bool SameDtype(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+
 // Whether two shapes are equal. Of tensors without data, whose sizes may be
 // symbols that torch.compile traces with, only kSymbolic may be asked: reading
 // such a size fixes its value and costs a compilation per shape. It leaves the

@@ -9,29 +9,29 @@
 #include <torch/headeronly/core/ScalarType.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "cc/torch/checks.h"
 
 namespace servecore::torch_ops {
 
 using torch::headeronly::MemoryFormat;
-using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
 std::optional<ops::DType> DTypeOf(const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case ScalarType::Float:
-      return ops::DType::kFloat32;
-    case ScalarType::BFloat16:
-      return ops::DType::kBFloat16;
-    case ScalarType::Half:
-      return ops::DType::kFloat16;
-    case ScalarType::Double:
-      return ops::DType::kFloat64;
-    default:
-      return std::nullopt;
+  static const std::array<std::pair<std::int32_t, ops::DType>, 4> dtypes{{
+      {aoti_torch_dtype_float32(), ops::DType::kFloat32},
+      {aoti_torch_dtype_bfloat16(), ops::DType::kBFloat16},
+      {aoti_torch_dtype_float16(), ops::DType::kFloat16},
+      {aoti_torch_dtype_float64(), ops::DType::kFloat64},
+  }};
+  const std::int32_t code = DtypeCode(tensor);
+  for (const auto& [known, dtype] : dtypes) {
+    if (known == code) return dtype;
   }
+  return std::nullopt;
 }
 
 ops::DType CheckedDType(const char* op, const char* name,

@@ -15,13 +15,10 @@
 // are refused. What cannot be proved apart is taken to overlap.
 namespace servecore::torch_ops {
 
-// Fails unless every element of a tensor that is written has memory of its own.
-void CheckWritable(const char* op, const Argument& written);
-
-// Fails unless `written` lies apart from each of `others`. Two parts of the
-// columns of one tensor lie apart.
-void CheckApart(const char* op, const Argument& written,
-                std::initializer_list<Argument> others);
+// Fails unless every element of `written` has memory of its own, apart from
+// that of `others`. Two parts of the columns of one tensor lie apart.
+void CheckWritable(const char* op, const Argument& written,
+                   std::initializer_list<Argument> others);
 
 // Whether both are the same memory in the same order.
 bool IsSame(const torch::stable::Tensor& a, const torch::stable::Tensor& b);

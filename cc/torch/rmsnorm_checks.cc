@@ -6,7 +6,6 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/core/ScalarType.h>
 
 #include <cmath>
 #include <cstdint>
@@ -20,7 +19,6 @@
 namespace servecore::torch_ops {
 namespace {
 
-using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
 // Whether weight, known to have one dimension, is as long as x's last. Of
@@ -39,11 +37,10 @@ void CheckRmsNorm(const char* op, const char* x_name, const Tensor& x,
                   const Tensor& weight, double eps, Sizes sizes) {
   CheckDevices(op, {{x_name, x}, {"weight", weight}});
   const ops::DType dtype = CheckedDType(op, x_name, x);
-  const ScalarType weight_dtype = weight.scalar_type();
-  if (weight_dtype != x.scalar_type() &&
-      (weight_dtype != ScalarType::Float || dtype == ops::DType::kFloat64)) {
+  if (!SameDtype(weight, x) && (DTypeOf(weight) != ops::DType::kFloat32 ||
+                                dtype == ops::DType::kFloat64)) {
     Fail(op, ": ", x_name, " has dtype ", DtypeName(x.scalar_type()),
-         ", weight has dtype ", DtypeName(weight_dtype),
+         ", weight has dtype ", DtypeName(weight.scalar_type()),
          "; weight must have the same, or torch.float32 beside a narrower one, "
          "convert with .to()");
   }

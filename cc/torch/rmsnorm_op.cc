@@ -97,9 +97,11 @@ void RmsNormOutCpu(const Tensor& x, const Tensor& weight, double eps,
   CheckRmsNorm(kOutOp, "x", x, weight, eps, Sizes::kReal);
   CheckDevices(kOutOp, {{"x", x}, {"out", out}});
   CheckLike(kOutOp, {"out", out}, {"x", x}, Sizes::kReal);
-  CheckWritable(kOutOp, {"out", out});
-  if (!IsSame(x, out)) CheckApart(kOutOp, {"out", out}, {{"x", x}});
-  CheckApart(kOutOp, {"out", out}, {{"weight", weight}});
+  if (IsSame(x, out)) {
+    CheckWritable(kOutOp, {"out", out}, {{"weight", weight}});
+  } else {
+    CheckWritable(kOutOp, {"out", out}, {{"x", x}, {"weight", weight}});
+  }
   Compute(x, weight, eps, cast_before_weight, out);
 }
 

@@ -62,11 +62,10 @@ void CheckAll(const Tensor& q, const std::optional<Tensor>& k,
     Fail(kOp, ": positions has dtype ", DtypeName(positions.scalar_type()),
          "; it must be torch.int64, convert it with .long()");
   }
-  const ScalarType cache_dtype = cache.scalar_type();
-  if (cache_dtype != q.scalar_type() &&
-      (cache_dtype != ScalarType::Float || dtype == ops::DType::kFloat64)) {
+  if (!SameDtype(cache, q) && (DTypeOf(cache) != ops::DType::kFloat32 ||
+                               dtype == ops::DType::kFloat64)) {
     Fail(kOp, ": q has dtype ", DtypeName(q.scalar_type()),
-         ", cos_sin_cache has dtype ", DtypeName(cache_dtype),
+         ", cos_sin_cache has dtype ", DtypeName(cache.scalar_type()),
          "; it must have the same, or torch.float32 beside a narrower one, "
          "convert with .to()");
   }
@@ -84,7 +83,7 @@ void CheckAll(const Tensor& q, const std::optional<Tensor>& k,
   CheckHeads({"q", q}, positions, head_dim, sizes);
   if (!k.has_value()) return;
   CheckDevices(kOp, {{"q", q}, {"k", *k}});
-  if (k->scalar_type() != q.scalar_type()) {
+  if (!SameDtype(*k, q)) {
     Fail(kOp, ": q has dtype ", DtypeName(q.scalar_type()), ", k has dtype ",
          DtypeName(k->scalar_type()),
          "; both must have one dtype, convert one with .to()");
@@ -121,12 +120,10 @@ void RotaryEmbeddingCpu(const Tensor& q, const std::optional<Tensor>& k,
                         const Tensor& positions, const Tensor& cos_sin_cache,
                         std::int64_t head_dim, bool neox) {
   CheckAll(q, k, positions, cos_sin_cache, head_dim, Sizes::kReal);
-  CheckWritable(kOp, {"q", q});
-  CheckApart(kOp, {"q", q},
-             {{"positions", positions}, {"cos_sin_cache", cos_sin_cache}});
+  CheckWritable(kOp, {"q", q},
+                {{"positions", positions}, {"cos_sin_cache", cos_sin_cache}});
   if (k.has_value()) {
-    CheckWritable(kOp, {"k", *k});
-    CheckApart(
+    CheckWritable(
         kOp, {"k", *k},
         {{"q", q}, {"positions", positions}, {"cos_sin_cache", cos_sin_cache}});
   }

@@ -30,7 +30,6 @@ Thread safety: safe to call from any thread; concurrent writes to the arguments 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from servecore import _ops_loader
@@ -41,7 +40,11 @@ import torch  # noqa: E402 - after the check, so that a torch that is missing is
 
 _ops_loader.load()
 
-from servecore._op_rules.transforms import call_below_autograd, skips_autograd  # noqa: E402
+from servecore._op_rules.transforms import (  # noqa: E402
+    call_below_autograd,
+    increment_version,
+    skips_autograd,
+)
 
 __all__ = [
     "custom_add",
@@ -56,7 +59,6 @@ __all__ = [
     "silu_and_mul_out",
 ]
 
-_increment_version: Callable[[Any], None] = torch.autograd.graph.increment_version
 _custom_add: Any = torch.ops.servecore.custom_add.default
 _custom_add_out: Any = torch.ops.servecore.custom_add_out.default
 _fused_add_rmsnorm_: Any = torch.ops.servecore.fused_add_rmsnorm_.default
@@ -67,13 +69,6 @@ _rotary_embedding_: Any = torch.ops.servecore.rotary_embedding_.default
 _silu_and_mul: Any = torch.ops.servecore.silu_and_mul.default
 _silu_and_mul_backward: Any = torch.ops.servecore.silu_and_mul_backward.default
 _silu_and_mul_out: Any = torch.ops.servecore.silu_and_mul_out.default
-
-
-def _written(*tensors: torch.Tensor) -> None:
-    # So that autograd notices when it has saved what was written.
-    for tensor in tensors:
-        if not tensor.is_inference():
-            _increment_version(tensor)
 
 
 def rmsnorm(
@@ -137,7 +132,7 @@ def rmsnorm_out(
     """
     if skips_autograd(x, weight, out):
         call_below_autograd(_rmsnorm_out, x, weight, eps, cast_before_weight, out=out)
-        _written(out)
+        increment_version((out,))
     else:
         _rmsnorm_out(x, weight, eps, cast_before_weight, out=out)
     return out
@@ -200,7 +195,7 @@ def fused_add_rmsnorm_(
     """
     if skips_autograd(x, residual, weight):
         call_below_autograd(_fused_add_rmsnorm_, x, residual, weight, eps, cast_before_weight)
-        _written(x, residual)
+        increment_version((x, residual))
     else:
         _fused_add_rmsnorm_(x, residual, weight, eps, cast_before_weight)
 
@@ -239,7 +234,7 @@ def silu_and_mul_out(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     """
     if skips_autograd(x, out):
         call_below_autograd(_silu_and_mul_out, x, out=out)
-        _written(out)
+        increment_version((out,))
     else:
         _silu_and_mul_out(x, out=out)
     return out
@@ -302,7 +297,7 @@ def rotary_embedding_(
     written = (q,) if k is None else (q, k)
     if skips_autograd(*written, cos_sin_cache):
         call_below_autograd(_rotary_embedding_, q, k, positions, cos_sin_cache, head_dim, neox)
-        _written(*written)
+        increment_version(written)
     else:
         _rotary_embedding_(q, k, positions, cos_sin_cache, head_dim, neox)
 

@@ -25,8 +25,8 @@ TEST(TargetTest, TheWidestIsUsedUnlessAnotherIsForced) {
 }
 
 TEST(TargetTest, WhatTheMachineLacksIsRefused) {
-  for (const Target target :
-       {Target::kBaseline, Target::kAvx2, Target::kAvx512}) {
+  for (const Target target : {Target::kBaseline, Target::kAvx2, Target::kAvx512,
+                              Target::kAvx512Bf16}) {
     if (target <= SupportedTargets().back()) {
       EXPECT_NO_THROW(ForcedTarget{target});
       continue;
@@ -40,6 +40,7 @@ TEST(TargetTest, Names) {
   EXPECT_EQ(NameOf(Target::kBaseline), std::string("baseline"));
   EXPECT_EQ(NameOf(Target::kAvx2), std::string("avx2"));
   EXPECT_EQ(NameOf(Target::kAvx512), std::string("avx512"));
+  EXPECT_EQ(NameOf(Target::kAvx512Bf16), std::string("avx512_bf16"));
 }
 
 }  // namespace

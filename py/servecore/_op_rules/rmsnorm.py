@@ -11,6 +11,7 @@ import torch
 from servecore._op_rules.transforms import (
     Op,
     as_parameter,
+    call,
     call_below_autograd,
     derivative_wanted,
     in_eager_autograd,
@@ -67,11 +68,11 @@ class _RmsNorm(torch.autograd.Function):  # type: ignore[misc]  # torch is not r
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        # For a second derivative this call is one of the op below, which sees to it.
-        grad_x, grad_weight = torch.ops.servecore.rmsnorm_backward.default(
-            grad_out, x, weight, ctx.eps
+        # For a second derivative the op's own autograd kernel sees to it.
+        grads: tuple[torch.Tensor, torch.Tensor] = call(
+            torch.ops.servecore.rmsnorm_backward.default, (grad_out, x, weight), ctx.eps
         )
-        return grad_x, grad_weight, None, None
+        return *grads, None, None
 
 
 def _cast(x: torch.Tensor, weight: torch.Tensor, *rest: object) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ import torch
 from servecore._op_rules.transforms import (
     Op,
     batch_first,
+    call,
     call_below_autograd,
     derivative_wanted,
     in_eager_autograd,
@@ -49,8 +50,10 @@ class _SiluAndMul(torch.autograd.Function):  # type: ignore[misc]  # torch is no
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
-        # For a second derivative this call is one of the op below, which sees to it.
-        grad_x: torch.Tensor = torch.ops.servecore.silu_and_mul_backward.default(grad_out, x)
+        # For a second derivative the op's own autograd kernel sees to it.
+        grad_x: torch.Tensor = call(
+            torch.ops.servecore.silu_and_mul_backward.default, (grad_out, x)
+        )
         return grad_x
 
 
