@@ -16,8 +16,11 @@ from servecore_tools.bench.report import look_at_machine
 from servecore_tools.bench.timing import (
     Figure,
     Goal,
+    LeftOut,
     Spread,
     at_least,
+    at_most,
+    at_most_more,
     at_most_times,
     collector_off,
     interleaved,
@@ -59,6 +62,10 @@ def test_a_ratio_is_the_median_of_the_ratios_of_the_repeats() -> None:
     slower = replace(figure, ours=[40.0, 4.0, 3.0], goal=at_most_times(2))
     assert slower.ratios == [2.0, 1.0, pytest.approx(1 / 3)]
     assert replace(figure, other=[]).ratio is None
+    without_goal = replace(slower, goal=None)
+    assert without_goal.ratios == [0.5, 1.0, 3.0]
+    assert replace(without_goal, against_limit=True).ratios == slower.ratios
+    assert replace(slower, goal=at_most_more(1)).ratios == slower.ratios
 
 
 @pytest.mark.parametrize(
@@ -70,6 +77,10 @@ def test_a_ratio_is_the_median_of_the_ratios_of_the_repeats() -> None:
         (at_most_times(0.33), False),
         (at_least(3), True),
         (at_least(3.1), False),
+        (at_most(3), True),
+        (at_most(2.9), False),
+        (at_most_more(-6), True),
+        (at_most_more(-6.1), False),
         (None, None),
     ],
 )
@@ -85,7 +96,13 @@ def test_a_goal_without_its_rival_is_neither_met_nor_missed() -> None:
 
 @pytest.mark.parametrize(
     ("goal", "text"),
-    [(times_faster(50), ">= 50x"), (at_most_times(2), "<= 2x"), (at_least(130), ">= 130")],
+    [
+        (times_faster(50), ">= 50x"),
+        (at_most_times(2), "<= 2x"),
+        (at_least(130), ">= 130"),
+        (at_most(60), "<= 60"),
+        (at_most_more(1), "<= +1"),
+    ],
 )
 def test_goals_as_the_table_shows_them(goal: Goal, text: str) -> None:
     assert str(goal) == text
@@ -113,6 +130,7 @@ def test_the_record_holds_every_repeat() -> None:
             "parts": {},
         },
         "goal": {"kind": "times_faster", "value": 3},
+        "against_limit": False,
         "ratio": 3.0,
         "ratios": [10.0, 2.0, 3.0],
         "met": True,
@@ -224,7 +242,7 @@ def test_events_pass_through_a_line_unchanged() -> None:
         "a step",
         FIGURE,
         replace(FIGURE, goal=None, other=[]),
-        kv.LeftOut("what", "why"),
+        LeftOut("what", "why"),
         Setting("3.11.0", None, {"numpy": "2"}),
     ]
     assert [from_line(to_line(event)) for event in events] == events

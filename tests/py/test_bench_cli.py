@@ -18,7 +18,7 @@ from typer.testing import Result as Outcome
 
 import servecore
 from servecore_tools.bench import cli, kv, peers
-from servecore_tools.bench.timing import Figure, times_faster
+from servecore_tools.bench.timing import Figure, LeftOut, times_faster
 from servecore_tools.bench.worker import MeasureError, Setting
 from support import AZURE_HEADER, MOONCAKE_HEAD, TOOLS, azure_line, write_lines
 
@@ -60,7 +60,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[kv.Plan, bool]]:
 
     def fake(plan: kv.Plan, *, pin: bool) -> Iterator[object]:
         calls.append((plan, pin))
-        yield from (SETTING, "a step", FIGURE, kv.LeftOut("MC", "no trace"))
+        yield from (SETTING, "a step", FIGURE, LeftOut("MC", "no trace"))
 
     monkeypatch.setattr(cli, "run", fake)
     monkeypatch.setattr(cli, "run_beside_peers", fake)
@@ -237,7 +237,9 @@ def test_an_interrupt_ends_it_with_a_line(monkeypatch: pytest.MonkeyPatch, tmp_p
         (["kv", "--trace", "no/such/file"], "cannot read no/such/file: No such file"),
         (["kv", "--json", "."], "cannot write .: it is a folder"),
         (["kv", "--json", "no/such/folder/out"], "there is no folder"),
-        (["ops"], "ops"),
+        (["nothing"], "nothing"),
+        (["ops", "--only", "out,pool"], "found 'pool'; allowed: import, call, out, forward"),
+        (["ops", "--trace", "a"], "--trace"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
@@ -261,7 +263,9 @@ def test_peers_that_are_not_there_are_wrong_usage(monkeypatch: pytest.MonkeyPatc
     assert "PEERS: there is no /no/such/folder/venv/bin/python" in outcome.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["kv", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["kv", "--help"], ["ops", "--help"], ["--version"]]
+)
 def test_help_and_version_need_nothing(arguments: list[str]) -> None:
     done = run_bench(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -270,5 +274,9 @@ def test_help_and_version_need_nothing(arguments: list[str]) -> None:
     elif arguments == ["kv", "--help"]:
         for text in ("bench kv --quick", "--only", "--json", "--no-pin", "PEERS"):
             assert text in done.stdout
+    elif arguments == ["ops", "--help"]:
+        for text in ("bench ops --quick", "--only", "--json", "--no-pin", "copy_"):
+            assert text in done.stdout
     else:
         assert "kv" in done.stdout
+        assert "ops" in done.stdout

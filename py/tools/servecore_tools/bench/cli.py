@@ -8,36 +8,18 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import servecore
-from servecore_tools.bench import kv
+from servecore_tools.bench import kv, ops
 from servecore_tools.bench.peers import peers_python
-from servecore_tools.bench.report import (
-    BUSY_LOAD,
-    Machine,
-    look_at_machine,
-    print_figures,
-    to_record,
-)
-from servecore_tools.bench.timing import Figure
-from servecore_tools.bench.worker import MeasureError, Setting, run, run_beside_peers
-from servecore_tools.output import (
-    EXIT_BAD_INPUT,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    run_app,
-    to_json,
-    unwritable_reason,
-    user_path,
-    write_atomically,
-)
+from servecore_tools.bench.session import BenchError, Job, run_job
+from servecore_tools.bench.worker import run, run_beside_peers, run_ops
+from servecore_tools.output import EXIT_BAD_INPUT, EXIT_INTERRUPTED, run_app, user_path
 from servecore_tools.trace import TraceError, read_trace
 
 TRACE_NAME = "mooncake_conversation_trace.jsonl"
@@ -77,37 +59,65 @@ Exit codes: 0 measured; 1 something could not be measured or written; 2 wrong us
 130 interrupted; 141 the reader of the output went away.
 """
 
+_OPS_HELP = """Measures the tensor ops, with one of torch's threads, beside torch's own and copies.
+
+The limits are copy_ of the same tensor and a dispatcher call; the rivals are F.rms_norm and what
+modelling code writes for the fused ops. L2 means 32 rows of 4096 elements, DRAM 8192.
+
+\b
+Sections (--only):
+  import    from `import servecore.ops` to the end of the first op, in a new process
+  call      one row: what a call costs beside a dispatcher call
+  out       rmsnorm_out beside copy_
+  forward   rmsnorm beside F.rms_norm and beside clone
+  backward  its gradients beside F.rms_norm's
+  fused     fused_add_rmsnorm_, silu_and_mul and rotary_embedding_ beside torch's ops
+
+\b
+Examples:
+  bench ops
+  bench ops --quick
+  bench ops --only call,out --json result.json
+
+\b
+Exit codes: 0 measured; 1 something could not be measured or written; 2 wrong usage;
+130 interrupted; 141 the reader of the output went away.
+"""
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options as given, paths resolved."""
-
-    plan: kv.Plan
-    pin: bool
-    json_out: str | None
-    quiet: bool
-
-    def in_force(self) -> dict[str, object]:
-        """What the JSON says of the options."""
-        plan = self.plan
-        return {
-            "only": list(plan.sections),
-            "quick": plan.quick,
-            "repeats": plan.repeats,
-            "pin": self.pin,
-            "peers": None if plan.peers is None else str(plan.peers),
-            "trace": None if plan.trace is None else str(plan.trace),
-        }
-
-
-class _BenchError(Exception):
-    """An end with a message for the user and an exit code."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
+# Options that the commands share.
+_Only = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECTIONS",
+        help="Measure these sections only, separated by commas.",
+        show_default="all",
+    ),
+]
+_Repeats = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Runs of each side.",
+        show_default=f"{kv.default_repeats(quick=False)}; "
+        f"{kv.default_repeats(quick=True)} with --quick",
+    ),
+]
+_NoPin = Annotated[bool, typer.Option("--no-pin", help="Do not pin the thread to one processor.")]
+_JsonOut = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="OUT",
+        help="Write the result as JSON, to a file (all or nothing) or, with -, to the "
+        "standard output; the table then goes to the standard error.",
+    ),
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither table nor progress.")]
 
 
 def main() -> None:
@@ -138,29 +148,12 @@ def bench_command(
 
 @app.command("kv", help=_KV_HELP)
 def kv_command(
-    only: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SECTIONS",
-            help="Measure these sections only, separated by commas.",
-            show_default="all",
-        ),
-    ] = None,
+    only: _Only = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Small workloads and short runs: seconds, for a first look."),
     ] = False,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            metavar="N",
-            help="Runs of each side.",
-            show_default=f"{kv.default_repeats(quick=False)}; "
-            f"{kv.default_repeats(quick=True)} with --quick",
-        ),
-    ] = None,
+    repeats: _Repeats = None,
     trace: Annotated[
         str | None,
         typer.Option(
@@ -169,33 +162,56 @@ def kv_command(
             show_default=f"{TRACE_NAME} in the folder TRACES",
         ),
     ] = None,
-    no_pin: Annotated[
-        bool, typer.Option("--no-pin", help="Do not pin the thread to one processor.")
-    ] = False,
-    json_out: Annotated[
-        str | None,
-        typer.Option(
-            "--json",
-            metavar="OUT",
-            help="Write the result as JSON, to a file (all or nothing) or, with -, to the "
-            "standard output; the table then goes to the standard error.",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print neither table nor progress.")
-    ] = False,
+    no_pin: _NoPin = False,
+    json_out: _JsonOut = None,
+    quiet: _Quiet = False,
 ) -> None:
-    """Does what the options say; turns every expected failure into a line and an exit code."""
-    try:
+    """Measures the KV core."""
+    with _ending_in_words():
         plan = kv.Plan(
-            _sections(only),
+            _sections(only, kv.SECTIONS),
             quick,
             repeats or kv.default_repeats(quick=quick),
             _peers(os.environ.get("PEERS", "")),
             _trace(trace, os.environ.get("TRACES", "")),
         )
-        _run(Options(plan, not no_pin, json_out, quiet))
-    except _BenchError as error:
+        options = {
+            **_in_force(plan, pin=not no_pin),
+            "peers": None if plan.peers is None else str(plan.peers),
+            "trace": None if plan.trace is None else str(plan.trace),
+        }
+        measure = partial(run if plan.peers is None else run_beside_peers, plan, pin=not no_pin)
+        run_job(Job("kv", kv.count_steps(plan), measure, options, json_out, quiet))
+
+
+@app.command("ops", help=_OPS_HELP)
+def ops_command(
+    only: _Only = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small tensors and short runs: seconds, for a first look."),
+    ] = False,
+    repeats: _Repeats = None,
+    no_pin: _NoPin = False,
+    json_out: _JsonOut = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Measures the tensor ops."""
+    with _ending_in_words():
+        plan = ops.Plan(
+            _sections(only, ops.SECTIONS), quick, repeats or ops.default_repeats(quick=quick)
+        )
+        options = _in_force(plan, pin=not no_pin)
+        measure = partial(run_ops, plan, pin=not no_pin)
+        run_job(Job("ops", ops.count_steps(plan), measure, options, json_out, quiet))
+
+
+@contextmanager
+def _ending_in_words() -> Iterator[None]:
+    """Turns every expected failure into a line and an exit code."""
+    try:
+        yield
+    except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(error.code) from None
     except KeyboardInterrupt:
@@ -203,16 +219,26 @@ def kv_command(
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def _sections(only: str | None) -> tuple[str, ...]:
+def _in_force(plan: kv.Plan | ops.Plan, *, pin: bool) -> dict[str, object]:
+    """What the JSON says of the options that the commands share."""
+    return {
+        "only": list(plan.sections),
+        "quick": plan.quick,
+        "repeats": plan.repeats,
+        "pin": pin,
+    }
+
+
+def _sections(only: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
     if only is None:
-        return kv.SECTIONS
+        return allowed
     names = [name.strip() for name in only.split(",")]
     for name in names:
-        if name not in kv.SECTIONS:
-            raise _BenchError(
-                f"--only: found {name!r}; allowed: {', '.join(kv.SECTIONS)}", EXIT_BAD_INPUT
+        if name not in allowed:
+            raise BenchError(
+                f"--only: found {name!r}; allowed: {', '.join(allowed)}", EXIT_BAD_INPUT
             )
-    return tuple(name for name in kv.SECTIONS if name in names)
+    return tuple(name for name in allowed if name in names)
 
 
 def _peers(value: str) -> Path | None:
@@ -220,7 +246,7 @@ def _peers(value: str) -> Path | None:
         return None
     folder = user_path(value)
     if not peers_python(folder).exists():
-        raise _BenchError(
+        raise BenchError(
             f"PEERS: there is no {peers_python(folder)}; "
             "name the folder of the rivals, or unset it",
             EXIT_BAD_INPUT,
@@ -237,103 +263,10 @@ def _trace(option: str | None, traces: str) -> Path | None:
         # Now, rather than when half of the work is done.
         if not read_trace(path, limit=1).shares_prefixes:
             reason = f"{path} has lengths only; allowed: a Mooncake trace"
-            raise _BenchError(f"{name}: {reason}", EXIT_BAD_INPUT)
+            raise BenchError(f"{name}: {reason}", EXIT_BAD_INPUT)
     except TraceError as error:
-        raise _BenchError(f"{name}: {error}", EXIT_BAD_INPUT) from None
+        raise BenchError(f"{name}: {error}", EXIT_BAD_INPUT) from None
     except OSError as error:
         reason = f"cannot read {path}: {error.strerror or error}"
-        raise _BenchError(f"{name}: {reason}", EXIT_BAD_INPUT) from None
+        raise BenchError(f"{name}: {reason}", EXIT_BAD_INPUT) from None
     return path
-
-
-def _run(options: Options) -> None:
-    out_path = None if options.json_out in (None, "-") else user_path(str(options.json_out))
-    if out_path is not None:
-        reason = unwritable_reason(out_path)
-        if reason is not None:
-            raise _BenchError(f"--json: cannot write {out_path}: {reason}", EXIT_BAD_INPUT)
-    machine = look_at_machine()
-    if machine.is_busy:
-        print(
-            f"warning: the machine is busy (load {machine.load:.2f}; quiet is up to {BUSY_LOAD}), "
-            "so the figures are less sure; the ratios suffer less than the times",
-            file=sys.stderr,
-        )
-    figures, left_out, setting = _measure(options)
-    # The file first: who closes the pipe on the table still has it.
-    if options.json_out is not None:
-        record = to_record(
-            "kv",
-            figures,
-            left_out,
-            version=servecore.__version__,
-            machine=machine,
-            setting=setting,
-            options=options.in_force(),
-        )
-        with _writing_to(str(out_path or "the standard output")):
-            if out_path is None:
-                sys.stdout.write(to_json(record))
-                sys.stdout.flush()
-            else:
-                write_atomically(out_path, to_json(record))
-    if not options.quiet:
-        _print(figures, left_out, machine, setting, to_error=options.json_out == "-")
-
-
-def _print(
-    figures: list[Figure],
-    left_out: list[kv.LeftOut],
-    machine: Machine,
-    setting: Setting,
-    *,
-    to_error: bool,
-) -> None:
-    stream = sys.stderr if to_error else sys.stdout
-    with _writing_to("the terminal" if stream.isatty() else "the standard output"):
-        print_figures(figures, left_out, stream, machine=machine, setting=setting)
-
-
-@contextmanager
-def _writing_to(target: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _BenchError(f"cannot write to {target}: {error.strerror}", EXIT_FAILED) from None
-
-
-def _measure(options: Options) -> tuple[list[Figure], list[kv.LeftOut], Setting]:
-    figures: list[Figure] = []
-    left_out: list[kv.LeftOut] = []
-    setting: Setting | None = None
-    measuring = run if options.plan.peers is None else run_beside_peers
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        # Its thread would take a part of what is measured.
-        auto_refresh=False,
-        disable=options.quiet or not sys.stderr.isatty(),
-    )
-    try:
-        with progress:
-            task = progress.add_task("starting", total=kv.count_steps(options.plan))
-            begun = 0
-            for event in measuring(options.plan, pin=options.pin):
-                if isinstance(event, str):
-                    progress.update(task, description=event, completed=begun, refresh=True)
-                    begun += 1
-                elif isinstance(event, Figure):
-                    figures.append(event)
-                elif isinstance(event, Setting):
-                    setting = event
-                else:
-                    left_out.append(event)
-    except (MeasureError, TraceError, OSError, MemoryError, RuntimeError) as error:
-        raise _BenchError(f"cannot measure: {error}", EXIT_FAILED) from None
-    if setting is None:
-        raise _BenchError("cannot measure: the measuring process said nothing", EXIT_FAILED)
-    return figures, left_out, setting

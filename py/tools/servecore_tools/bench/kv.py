@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from servecore_tools.bench.timing import (
     DEFAULT_REPEATS,
     QUICK_REPEATS,
     Figure,
+    LeftOut,
     at_least,
     at_most_times,
     collector_off,
@@ -72,24 +72,6 @@ class Plan:
 def default_repeats(*, quick: bool) -> int:
     """The number of repeats where none is given."""
     return QUICK_REPEATS if quick else DEFAULT_REPEATS
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something that was not measured, and why."""
-
-    what: str
-    why: str
-
-
-def pin_thread() -> int | None:
-    """Pins this thread to one of its processors and gives its number; None where that fails."""
-    try:
-        processor = max(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {processor})
-    except (AttributeError, OSError):
-        return None
-    return processor
 
 
 def count_steps(plan: Plan) -> int:

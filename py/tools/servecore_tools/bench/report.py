@@ -17,8 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from servecore_tools.bench.kv import LeftOut
-from servecore_tools.bench.timing import Figure, Spread, spread
+from servecore_tools.bench.timing import Figure, LeftOut, Spread, spread
 from servecore_tools.bench.worker import Setting
 
 SCHEMA = 1
@@ -27,7 +26,7 @@ BUSY_LOAD = 0.5
 _FILE_WIDTH = 170
 _LEGEND = (
     "Medians of the repeats, ± half the distance of their quartiles. "
-    "Ratio: ours / limit where the goal is <=, else rival / ours."
+    "Ratio: ours / limit where it stands beside a limit; else rival / ours."
 )
 _VERDICTS = {None: "", True: "yes", False: "no"}
 
@@ -138,7 +137,8 @@ def _table(figures: Sequence[Figure]) -> Table:
         style = {None: "", True: "green", False: "red"}[figure.is_met]
         other = ""
         if figure.other:
-            other = escape(f"{_shown(spread(figure.other), figure.unit)} {figure.against}")
+            sort = "limit: " if figure.is_limit else ""
+            other = escape(f"{_shown(spread(figure.other), figure.unit)} {sort}{figure.against}")
         table.add_row(
             Text(figure.name),
             _shown(spread(figure.ours), figure.unit),

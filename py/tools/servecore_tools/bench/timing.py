@@ -8,6 +8,7 @@ It imports the standard library only, so that it also runs in a rival's interpre
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import timeit
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ class GoalKind(StrEnum):
     TIMES_THE_LIMIT = "times_the_limit"  # ours / other, at most
     TIMES_FASTER = "times_faster"  # other / ours, at least
     AT_LEAST = "at_least"  # ours itself, in its unit
+    AT_MOST = "at_most"  # ours itself, in its unit
+    MORE_THAN_THE_LIMIT = "more_than_the_limit"  # ours - other, at most, in their unit
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,13 @@ class Goal:
 
     def __str__(self) -> str:
         """The goal as the table shows it."""
-        sign = "<=" if self.kind is GoalKind.TIMES_THE_LIMIT else ">="
-        times = "" if self.kind is GoalKind.AT_LEAST else "x"
-        return f"{sign} {self.value:g}{times}"
+        return {
+            GoalKind.TIMES_THE_LIMIT: f"<= {self.value:g}x",
+            GoalKind.TIMES_FASTER: f">= {self.value:g}x",
+            GoalKind.AT_LEAST: f">= {self.value:g}",
+            GoalKind.AT_MOST: f"<= {self.value:g}",
+            GoalKind.MORE_THAN_THE_LIMIT: f"<= +{self.value:g}",
+        }[self.kind]
 
 
 def at_most_times(value: float) -> Goal:
@@ -65,6 +72,16 @@ def times_faster(value: float) -> Goal:
 def at_least(value: float) -> Goal:
     """The goal of a figure of at least `value`."""
     return Goal(GoalKind.AT_LEAST, value)
+
+
+def at_most(value: float) -> Goal:
+    """The goal of a figure of at most `value`."""
+    return Goal(GoalKind.AT_MOST, value)
+
+
+def at_most_more(value: float) -> Goal:
+    """The goal of at most `value` more than the limit."""
+    return Goal(GoalKind.MORE_THAN_THE_LIMIT, value)
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,8 @@ class Figure:
         goal: What it should reach, if anything.
         parts: What `ours` is made of, repeat by repeat.
         other_parts: What `other` is made of.
+        against_limit: Whether `other` is a limit to stay near to, rather than a rival to be
+            faster than. Where there is a goal, its kind says so.
     """
 
     section: str
@@ -115,15 +134,21 @@ class Figure:
     goal: Goal | None = None
     parts: dict[str, list[float]] = field(default_factory=dict)
     other_parts: dict[str, list[float]] = field(default_factory=dict)
+    against_limit: bool = False
 
     @property
     def is_limit(self) -> bool:
         """Whether `other` is a limit to stay near to, rather than a rival to be faster than."""
-        return self.goal is not None and self.goal.kind is GoalKind.TIMES_THE_LIMIT
+        if self.goal is None:
+            return self.against_limit
+        return self.goal.kind in (
+            GoalKind.TIMES_THE_LIMIT,
+            GoalKind.MORE_THAN_THE_LIMIT,
+        )
 
     @property
     def ratios(self) -> list[float]:
-        """The ratio of each repeat, as the goal's kind has it; empty without a rival or limit.
+        """Ours over the limit's, or the rival's over ours, of each repeat; empty without either.
 
         Both sides of a repeat were measured one right after the other, so that what slows the
         machine down for a while falls out of their ratio.
@@ -145,8 +170,13 @@ class Figure:
             return None
         if self.goal.kind is GoalKind.AT_LEAST:
             return statistics.median(self.ours) >= self.goal.value
+        if self.goal.kind is GoalKind.AT_MOST:
+            return statistics.median(self.ours) <= self.goal.value
         if self.ratio is None:
             return None
+        if self.goal.kind is GoalKind.MORE_THAN_THE_LIMIT:
+            more = [ours - other for ours, other in zip(self.ours, self.other, strict=True)]
+            return statistics.median(more) <= self.goal.value
         if self.is_limit:
             return self.ratio <= self.goal.value
         return self.ratio >= self.goal.value
@@ -154,6 +184,7 @@ class Figure:
     def to_record(self) -> dict[str, object]:
         """The figure as the JSON holds it."""
         record: dict[str, object] = asdict(self)
+        record["against_limit"] = self.is_limit
         record["ours"] = _side(self.ours, self.parts)
         record["other"] = _side(self.other, self.other_parts) if self.other else None
         del record["parts"], record["other_parts"]
@@ -172,6 +203,24 @@ class Figure:
 
 def _side(values: list[float], parts: Mapping[str, list[float]]) -> dict[str, object]:
     return {**asdict(spread(values)), "repeats": values, "parts": dict(parts)}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was not measured, and why."""
+
+    what: str
+    why: str
+
+
+def pin_thread() -> int | None:
+    """Pins this thread to one of its processors and gives its number; None where that fails."""
+    try:
+        processor = max(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {processor})
+    except (AttributeError, OSError):
+        return None
+    return processor
 
 
 @contextmanager

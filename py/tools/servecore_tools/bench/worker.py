@@ -13,15 +13,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import servecore
-from servecore_tools.bench import kv
+from servecore_tools.bench import kv, ops
 from servecore_tools.bench.peers import PeerError, peers_python
-from servecore_tools.bench.timing import Figure
+from servecore_tools.bench.timing import Figure, LeftOut, pin_thread
 
 
 class MeasureError(Exception):
@@ -43,7 +43,7 @@ class Setting:
     versions: dict[str, str]
 
 
-Event = str | Figure | kv.LeftOut | Setting
+Event = str | Figure | LeftOut | Setting
 
 
 def run(plan: kv.Plan, *, pin: bool) -> Iterator[Event]:
@@ -59,13 +59,35 @@ def run(plan: kv.Plan, *, pin: bool) -> Iterator[Event]:
     Raises:
         MeasureError: A rival cannot be loaded, or does not do what is asked of it.
     """
-    before = os.sched_getaffinity(0)
     try:
-        processor = kv.pin_thread() if pin else None
-        yield Setting(sys.version.split()[0], processor, kv.peer_versions(plan.peers))
-        yield from kv.measure(plan)
+        yield from _run(lambda: kv.peer_versions(plan.peers), lambda: kv.measure(plan), pin=pin)
     except PeerError as error:
         raise MeasureError(str(error)) from error
+
+
+def run_ops(plan: ops.Plan, *, pin: bool) -> Iterator[Event]:
+    """Measures the tensor ops in this process, as `run` does the KV core.
+
+    Raises:
+        MeasureError: torch or the op library cannot be loaded.
+    """
+    try:
+        yield from _run(ops.versions, lambda: ops.measure(plan), pin=pin)
+    except ImportError as error:
+        raise MeasureError(str(error)) from error
+
+
+def _run(
+    versions: Callable[[], dict[str, str]],
+    measure: Callable[[], Iterator[str | Figure | LeftOut]],
+    *,
+    pin: bool,
+) -> Iterator[Event]:
+    before = os.sched_getaffinity(0)
+    try:
+        processor = pin_thread() if pin else None
+        yield Setting(sys.version.split()[0], processor, versions())
+        yield from measure()
     finally:
         os.sched_setaffinity(0, before)
 
@@ -139,7 +161,7 @@ def _read_text(content: Any) -> Event:
 
 
 def _read_left_out(content: Mapping[str, Any]) -> Event:
-    return kv.LeftOut(**content)
+    return LeftOut(**content)
 
 
 def _read_setting(content: Mapping[str, Any]) -> Event:
