@@ -117,6 +117,14 @@ HWY_INLINE std::int64_t ScaleVectors(const T* x, Wide<T> scale, const W* weight,
   constexpr Order kOrder = kOrderFor<T, W>;
   const auto factor = hn::Set(Tag<T>(), scale);
   std::int64_t i = begin;
+  for (; i + 2 * kTwo<T> <= size; i += 2 * kTwo<T>) {
+    const std::int64_t j = i + kTwo<T>;
+    const Two<T> first = Scaled<T, W, cast>(LoadTwo<kOrder>(x + i), factor,
+                                            LoadTwo<kOrder>(weight + i));
+    const Two<T> second = Scaled<T, W, cast>(LoadTwo<kOrder>(x + j), factor,
+                                             LoadTwo<kOrder>(weight + j));
+    StoreFour<kOrder, via, kNansOf<T, W>>(first, second, out + i);
+  }
   for (; i + kTwo<T> <= size; i += kTwo<T>) {
     StoreTwo<kOrder, via, kNansOf<T, W>>(
         Scaled<T, W, cast>(LoadTwo<kOrder>(x + i), factor,
