@@ -40,5 +40,5 @@ only cc/ops cc/base
 only cuda cc/base third_party/cuda
 only cc/pybind cc/base cc/kv cc/ops third_party/pybind11
 only cc/torch cc/base cc/ops cuda third_party/torch
-only py/tools py/servecore
+only py/tools py/servecore third_party/torch
 exit $status
