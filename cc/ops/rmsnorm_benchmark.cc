@@ -9,10 +9,12 @@
 // sum, then 2 loads, 16 operations and a store; a core of this machine does two
 // of 512 bits a cycle.
 //
-// How far we are, one thread of a shared AVX-512 core, time over memcpy's,
-// bfloat16 and float32: 32x4096 (L2) 3.0 and 1.6, 13.8 and 17.0 us; 2048x4096
-// (DRAM) 1.2 and 1.0, 1.0 and 2.3 ms. One row of 4096 takes 0.51 and 0.55 us,
-// its two layouts included.
+// How far we are, one thread of a shared AVX-512 core with BF16, time over
+// memcpy's, bfloat16 and float32: 32x4096 (L2) 3.2 and 1.8, 15.4 and 20.0 us;
+// 2048x4096 (DRAM) 1.2 and 1.0, 1.0 and 2.3 ms. One row of 4096 takes 0.46 and
+// 0.55 us, its two layouts included. In L2, x and out of float32 fill all of
+// it. Prefetching the next row, sharing loads of weight between 2 or 4 rows,
+// and sums by dot products of bfloat16 were measured and gave nothing.
 //
 //   bazelw run //cc/ops:rmsnorm_benchmark
 
