@@ -62,8 +62,7 @@ Exit codes: 0 measured; 1 something could not be measured or written; 2 wrong us
 _OPS_HELP = """Measures the tensor ops, with one of torch's threads, beside torch's own and copies.
 
 The limits are copy_ of the same tensor and a dispatcher call; the rivals are F.rms_norm and what
-modelling code writes for the fused ops. L2 means 32 rows of 4096 elements, DRAM 8192,
-or 2048 where results are new tensors.
+modelling code writes for the fused ops. L2 means 32 rows of 4096 elements, DRAM 8192.
 
 \b
 Sections (--only):

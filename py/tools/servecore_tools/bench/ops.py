@@ -7,10 +7,12 @@ Only measuring imports torch.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,15 +86,6 @@ class Plan:
         """Rows of DIM elements that fit into a core's own cache, and that do not fit into any."""
         return {"L2": 32} if self.quick else {"L2": 32, "DRAM": 8192}
 
-    @property
-    def new_rows(self) -> dict[str, int]:
-        """The same where results are new tensors.
-
-        Larger ones come from the system at each call, and their page faults, which a clone has
-        too, would be most of what is measured.
-        """
-        return {"L2": 32} if self.quick else {"L2": 32, "DRAM": 2048}
-
 
 def default_repeats(*, quick: bool) -> int:
     """The number of repeats where none is given."""
@@ -136,6 +129,7 @@ def measure(plan: Plan) -> Iterator[str | Figure | LeftOut]:
         "backward": _backward,
         "fused": _fused,
     }
+    _keep_memory()
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -144,6 +138,19 @@ def measure(plan: Plan) -> Iterator[str | Figure | LeftOut]:
                 yield from steps[section](plan)
     finally:
         torch.set_num_threads(num_threads)
+
+
+def _keep_memory() -> None:
+    """Makes this process keep what it frees, as the allocators do that engines run with.
+
+    Otherwise new tensors come from the system, and the page faults of both sides are most of what
+    is measured: of some sizes, and in some orders of calls.
+    """
+    trim_threshold, mmap_max = -1, -4
+    with suppress(AttributeError, OSError):
+        options = ctypes.CDLL(None).mallopt
+        options(mmap_max, 0)
+        options(trim_threshold, 2**31 - 1)
 
 
 def _timed(plan: Plan, names: dict[str, object], codes: Sequence[str]) -> list[list[float]]:
@@ -232,7 +239,7 @@ def _out(plan: Plan) -> Iterator[str | Figure]:
 
 
 def _forward(plan: Plan) -> Iterator[str | Figure]:
-    for size, rows in plan.new_rows.items():
+    for size, rows in plan.rows.items():
         for dtype in DTYPES:
             name = f"rmsnorm, {size}, {dtype} ({rows}, {DIM})"
             yield name
@@ -255,7 +262,7 @@ def _forward(plan: Plan) -> Iterator[str | Figure]:
 def _backward(plan: Plan) -> Iterator[str | Figure]:
     import torch
 
-    for size, rows in plan.new_rows.items():
+    for size, rows in plan.rows.items():
         for dtype in DTYPES:
             name = f"gradients of rmsnorm, {size}, {dtype} ({rows}, {DIM})"
             yield name
