@@ -20,7 +20,7 @@ void LaunchRmsNorm(const RmsNormArgs& args, CUstream_st* stream) {
   config.blockDim = dim3(static_cast<unsigned>(plan.threads_per_row),
                          static_cast<unsigned>(plan.rows_per_block));
   config.stream = stream;
-  const RmsNormFunction kernel = KernelFor(plan);
+  const RmsNormFunction kernel = KernelFor(args, plan);
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, args);
   if (error != cudaSuccess) {
     throw std::runtime_error("rmsnorm: CUDA refused the launch for x of " +

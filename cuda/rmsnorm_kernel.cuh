@@ -12,6 +12,8 @@
 #include <type_traits>
 
 #include "cuda/device.cuh"
+#include "cuda/dtype.h"
+#include "cuda/element.cuh"
 #include "cuda/rmsnorm_plan.h"
 
 namespace servecore::cuda {
@@ -31,57 +33,29 @@ __device__ inline std::int64_t RowOffset(const Rows& rows, std::int64_t row) {
   return offset;
 }
 
-// `kWidth` neighbours of a row, moved by one memory access.
-template <int kWidth>
-struct Vector;
-
-template <>
-struct Vector<1> {
-  float lanes[1];
-
-  static __device__ Vector Load(const float* row, std::int64_t stride,
-                                std::int64_t index) {
-    return {{row[index * stride]}};
-  }
-  __device__ void Store(float* row, std::int64_t stride,
-                        std::int64_t index) const {
-    row[index * stride] = lanes[0];
-  }
-};
-
-template <>
-struct Vector<4> {
-  float lanes[4];
-
-  static __device__ Vector Load(const float* row, std::int64_t /*stride*/,
-                                std::int64_t index) {
-    const float4 value = reinterpret_cast<const float4*>(row)[index];
-    return {{value.x, value.y, value.z, value.w}};
-  }
-  __device__ void Store(float* row, std::int64_t /*stride*/,
-                        std::int64_t index) const {
-    reinterpret_cast<float4*>(row)[index] =
-        make_float4(lanes[0], lanes[1], lanes[2], lanes[3]);
-  }
-};
-
-template <int kWidth>
-__device__ float SumOfSquares(const Vector<kWidth>& vector) {
+template <class T, int kWidth>
+__device__ float SumOfSquares(const Elements<T, kWidth>& elements) {
   float sum = 0.0F;
   SERVECORE_UNROLL
-  for (int lane = 0; lane < kWidth; ++lane) {
-    sum += vector.lanes[lane] * vector.lanes[lane];
+  for (int i = 0; i < kWidth; ++i) {
+    const float value = ToFloat(elements.lanes[i]);
+    sum += value * value;
   }
   return sum;
 }
 
-template <int kWidth>
-__device__ Vector<kWidth> Scaled(const Vector<kWidth>& vector, float scale,
-                                 const Vector<kWidth>& weight) {
-  Vector<kWidth> result;
+// `round_first` rounds to T before the weight multiply, too.
+template <class T, class W, int kWidth>
+__device__ Elements<T, kWidth> Scaled(const Elements<T, kWidth>& elements,
+                                      float scale,
+                                      const Elements<W, kWidth>& weight,
+                                      bool round_first) {
+  Elements<T, kWidth> result;
   SERVECORE_UNROLL
-  for (int lane = 0; lane < kWidth; ++lane) {
-    result.lanes[lane] = vector.lanes[lane] * scale * weight.lanes[lane];
+  for (int i = 0; i < kWidth; ++i) {
+    float value = ToFloat(elements.lanes[i]) * scale;
+    if (round_first) value = ToFloat(FromFloat<T>(value));
+    result.lanes[i] = FromFloat<T>(value * ToFloat(weight.lanes[i]));
   }
   return result;
 }
@@ -107,10 +81,10 @@ __device__ inline float RowSum(float value, float* partial) {
   return sum;
 }
 
-// A block is threads_per_row by rows_per_block threads. kPerThread vectors of
+// A block is threads_per_row by rows_per_block threads. kPerThread accesses of
 // the row stay in each thread's registers between the two passes; 0 reads the
 // row again instead.
-template <int kWidth, int kPerThread>
+template <class T, class W, int kWidth, int kPerThread>
 __global__ void __launch_bounds__(kMaxThreads)
     RmsNormKernel(const __grid_constant__ RmsNormArgs args) {
   auto* partial = StaticShared<float, kMaxThreads / kWarp>();
@@ -122,6 +96,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   const auto step = static_cast<Index>(blockDim.x);
   const std::int64_t rows_per_grid =
       static_cast<std::int64_t>(gridDim.x) * blockDim.y;
+  const T* x_data = static_cast<const T*>(args.x);
+  const W* weight = static_cast<const W*>(args.weight);
+  T* out_data = static_cast<T*>(args.out);
 
   // Bounded by the block's first row, which all its threads share: they must
   // reach the barriers in RowSum together.
@@ -131,35 +108,36 @@ __global__ void __launch_bounds__(kMaxThreads)
     const std::int64_t row = block_row + threadIdx.y;
     const bool in_range = row < args.num_rows;
     const Index size = in_range ? vectors : 0;
-    const float* x =
-        args.x + (in_range ? RowOffset(args.x_rows, row) : std::int64_t{0});
-    float* out =
-        args.out + (in_range ? RowOffset(args.out_rows, row) : std::int64_t{0});
+    const T* x =
+        x_data + (in_range ? RowOffset(args.x_rows, row) : std::int64_t{0});
+    T* out =
+        out_data + (in_range ? RowOffset(args.out_rows, row) : std::int64_t{0});
     const std::int64_t x_stride = args.x_rows.stride;
 
-    Vector<kWidth> kept[kPerThread > 0 ? kPerThread : 1];
+    Elements<T, kWidth> kept[kPerThread > 0 ? kPerThread : 1];
     float sum = 0.0F;
     if constexpr (kPerThread > 0) {
       SERVECORE_UNROLL
       for (int k = 0; k < kPerThread; ++k) {
         const Index i = first + k * step;
         if (i < size) {
-          kept[k] = Vector<kWidth>::Load(x, x_stride, i);
+          kept[k] = Elements<T, kWidth>::Load(x, x_stride, i);
           sum += SumOfSquares(kept[k]);
         }
       }
     } else {
       for (Index i = first; i < size; i += step) {
-        sum += SumOfSquares(Vector<kWidth>::Load(x, x_stride, i));
+        sum += SumOfSquares(Elements<T, kWidth>::Load(x, x_stride, i));
       }
     }
 
     const float mean = RowSum(sum, partial) / static_cast<float>(args.dim);
     const float scale = rsqrtf(mean + args.eps);
 
-    const auto write = [&](const Vector<kWidth>& vector, Index i) {
-      Scaled(vector, scale,
-             Vector<kWidth>::Load(args.weight, args.weight_stride, i))
+    const auto write = [&](const Elements<T, kWidth>& elements, Index i) {
+      Scaled(elements, scale,
+             Elements<W, kWidth>::Load(weight, args.weight_stride, i),
+             args.cast_before_weight)
           .Store(out, args.out_rows.stride, i);
     };
     if constexpr (kPerThread > 0) {
@@ -170,7 +148,7 @@ __global__ void __launch_bounds__(kMaxThreads)
       }
     } else {
       for (Index i = first; i < size; i += step) {
-        write(Vector<kWidth>::Load(x, x_stride, i), i);
+        write(Elements<T, kWidth>::Load(x, x_stride, i), i);
       }
     }
   }
@@ -180,21 +158,41 @@ using RmsNormFunction = void (*)(RmsNormArgs);
 
 // Tries the register counts from the largest down, so that only combinations
 // that a plan can ask for are compiled.
-template <int kWidth, int kPerThread = MaxVectorsPerThread(kWidth)>
+template <class T, class W, int kWidth,
+          int kPerThread = MaxVectorsPerThread(kWidth)>
 RmsNormFunction KernelOfWidth(const RmsNormPlan& plan) {
   if constexpr (kPerThread == 0) {
-    return &RmsNormKernel<kWidth, 0>;
+    return &RmsNormKernel<T, W, kWidth, 0>;
   } else {
     return plan.vectors_per_thread == kPerThread
-               ? &RmsNormKernel<kWidth, kPerThread>
-               : KernelOfWidth<kWidth, kPerThread / 2>(plan);
+               ? &RmsNormKernel<T, W, kWidth, kPerThread>
+               : KernelOfWidth<T, W, kWidth, kPerThread / 2>(plan);
   }
 }
 
-// The kernel for a plan, to be launched with its grid and blocks.
-inline RmsNormFunction KernelFor(const RmsNormPlan& plan) {
-  return plan.vector_width == 4 ? KernelOfWidth<4>(plan)
-                                : KernelOfWidth<1>(plan);
+template <class T, class W>
+RmsNormFunction KernelOfTypes(const RmsNormPlan& plan) {
+  return plan.vector_width == 1
+             ? KernelOfWidth<T, W, 1>(plan)
+             : KernelOfWidth<T, W, kElementsPerVector<T>>(plan);
+}
+
+// The kernel for a plan and dtypes, to be launched with the plan's grid and
+// blocks.
+inline RmsNormFunction KernelFor(const RmsNormArgs& args,
+                                 const RmsNormPlan& plan) {
+  const bool same = args.weight_dtype == args.dtype;
+  switch (args.dtype) {
+    case DType::kBFloat16:
+      return same ? KernelOfTypes<__nv_bfloat16, __nv_bfloat16>(plan)
+                  : KernelOfTypes<__nv_bfloat16, float>(plan);
+    case DType::kFloat16:
+      return same ? KernelOfTypes<__half, __half>(plan)
+                  : KernelOfTypes<__half, float>(plan);
+    case DType::kFloat32:
+      break;
+  }
+  return KernelOfTypes<float, float>(plan);
 }
 
 }  // namespace servecore::cuda

@@ -11,8 +11,7 @@
 namespace servecore::cuda {
 namespace {
 
-constexpr int kVectorWidth = 4;
-constexpr std::int64_t kVectorBytes = kVectorWidth * sizeof(float);
+constexpr std::int64_t kVectorBytes = 16;
 
 constexpr std::int64_t kWarp = 32;
 constexpr std::int64_t kMaxThreads = 1024;
@@ -30,14 +29,19 @@ std::int64_t CeilPowerOfTwo(std::int64_t value) {
       std::bit_ceil(static_cast<std::uint64_t>(value)));
 }
 
-bool IsAligned(const float* pointer) {
+// Elements of x in an access of 128 bits.
+std::int64_t VectorWidth(const RmsNormArgs& args) {
+  return kVectorBytes / SizeOf(args.dtype);
+}
+
+bool IsAligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % kVectorBytes == 0;
 }
 
-bool RowsAligned(const Rows& rows) {
+bool RowsAligned(const Rows& rows, std::int64_t width) {
   if (rows.stride != 1) return false;
   for (int i = 0; i < rows.rank; ++i) {
-    if (rows.strides[i] % kVectorWidth != 0) return false;
+    if (rows.strides[i] % width != 0) return false;
   }
   return true;
 }
@@ -45,14 +49,18 @@ bool RowsAligned(const Rows& rows) {
 }  // namespace
 
 bool CanVectorize(const RmsNormArgs& args) {
-  return args.dim % kVectorWidth == 0 && args.weight_stride == 1 &&
+  // A weight of float32 beside narrower elements takes two accesses, which lie
+  // on the same boundaries.
+  const std::int64_t width = VectorWidth(args);
+  return args.dim % width == 0 && args.weight_stride == 1 &&
          IsAligned(args.x) && IsAligned(args.weight) && IsAligned(args.out) &&
-         RowsAligned(args.x_rows) && RowsAligned(args.out_rows);
+         RowsAligned(args.x_rows, width) && RowsAligned(args.out_rows, width);
 }
 
 RmsNormPlan PlanRmsNorm(const RmsNormArgs& args) {
   RmsNormPlan plan;
-  plan.vector_width = CanVectorize(args) ? kVectorWidth : 1;
+  plan.vector_width =
+      CanVectorize(args) ? static_cast<int>(VectorWidth(args)) : 1;
   const std::int64_t vectors = CeilDiv(args.dim, plan.vector_width);
   const std::int64_t threads =
       std::clamp(CeilPowerOfTwo(CeilDiv(vectors, kWantedVectorsPerThread)),

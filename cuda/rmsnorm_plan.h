@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "cuda/dtype.h"
+
 // What the rmsnorm kernel works on and how it is launched: plain host code, so
 // that every decision can be tested on machines without a GPU or CUDA.
 namespace servecore::cuda {
@@ -24,33 +26,38 @@ struct Rows {
   std::int64_t stride = 1;
 };
 
-// out[r][i] = x[r][i] / sqrt(mean(x[r]^2) + eps) * weight[i], in float32.
+// out[r][i] = x[r][i] / sqrt(mean(x[r]^2) + eps) * weight[i], in float32, and
+// rounded once.
 //
 // Ownership: borrows device memory.
 // Lifetime: it must live until the kernel has run, not only until the launch
 // returns; memory that is freed in stream order on the same stream does.
 struct RmsNormArgs {
-  const float* x = nullptr;
+  DType dtype = DType::kFloat32;  // of x and out
+  const void* x = nullptr;
   Rows x_rows;
-  const float* weight = nullptr;
-  std::int64_t weight_stride = 1;  // in elements
-  float* out = nullptr;
+  const void* weight = nullptr;
+  DType weight_dtype = DType::kFloat32;  // x's, or float32
+  std::int64_t weight_stride = 1;        // in elements
+  void* out = nullptr;
   Rows out_rows;
   std::int64_t num_rows = 0;
   std::int64_t dim = 0;
   float eps = 0.0F;
+  // Rounds to `dtype` before the weight multiply, too.
+  bool cast_before_weight = false;
 };
 
-// How many vectors of its row a thread keeps in registers at most. In a block
-// of 1024 threads it has 64 registers, and every scalar access needs an
-// address.
+// How many accesses of its row a thread keeps in registers at most. In a block
+// of 1024 threads it has 64 registers, 4 for each access of 128 bits, and every
+// scalar access needs an address.
 constexpr int MaxVectorsPerThread(int vector_width) {
-  return vector_width == 4 ? 4 : 8;
+  return vector_width == 1 ? 8 : 4;
 }
 
 // The shape of a launch.
 struct RmsNormPlan {
-  // Floats per memory access: 4 (128 bits) or 1.
+  // Elements of x per memory access: those of 128 bits, or 1.
   int vector_width = 1;
   // How many accesses of its row a thread keeps in registers, so that x is read
   // from memory once: a power of two up to MaxVectorsPerThread. 0 if the row is

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <source_location>
+#include <stdexcept>
 
 #include "cuda/testing/vector_types.h"
 
@@ -54,6 +56,16 @@ std::uint64_t WarpOperation(const WarpArguments& arguments,
 
 // Orders memory between threads that meet by atomics.
 void Fence();
+
+// Copies 16 bytes between addresses that are multiples of 16.
+inline void CopyAligned(void* to, const void* from) {
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 ||
+      reinterpret_cast<std::uintptr_t>(from) % 16 != 0) {
+    throw std::logic_error(
+        "an access of 128 bits at an address that is no multiple of 16");
+  }
+  std::memcpy(to, from, 16);
+}
 
 // The memory behind DynamicShared and StaticShared in cuda/device.cuh. The
 // first throws std::logic_error for a launch without any.

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cuda/dtype.h"
+
 namespace servecore::cuda {
 namespace {
 
@@ -91,6 +93,30 @@ TEST(CanVectorizeTest, TakesAlignedNegativeAndZeroStrides) {
   EXPECT_TRUE(CanVectorize(args));
   args.x_rows.strides[0] = 0;
   EXPECT_TRUE(CanVectorize(args));
+}
+
+TEST(CanVectorizeTest, NarrowElementsFillAnAccessByEight) {
+  RmsNormArgs args = Dense(3, 128);
+  args.dtype = DType::kBFloat16;
+  EXPECT_TRUE(CanVectorize(args));
+  args = Dense(3, 124);
+  EXPECT_TRUE(CanVectorize(args)) << "of float32";
+  args.dtype = args.weight_dtype = DType::kFloat16;
+  EXPECT_FALSE(CanVectorize(args)) << "half an access is left";
+  args = Dense(3, 128);
+  args.dtype = DType::kFloat16;
+  args.x_rows.strides[0] = 132;
+  EXPECT_FALSE(CanVectorize(args)) << "second row of x off its boundary";
+}
+
+TEST(PlanRmsNormTest, NarrowRowsTakeHalfTheThreads) {
+  RmsNormArgs args = Dense(7, 4096);
+  args.dtype = args.weight_dtype = DType::kBFloat16;
+  EXPECT_EQ(PlanRmsNorm(args), (RmsNormPlan{.vector_width = 8,
+                                            .vectors_per_thread = 4,
+                                            .threads_per_row = 128,
+                                            .rows_per_block = 1,
+                                            .blocks = 7}));
 }
 
 TEST(PlanRmsNormTest, SmallRowsShareABlock) {
