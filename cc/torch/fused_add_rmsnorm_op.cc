@@ -22,13 +22,6 @@ using torch::stable::Tensor;
 
 constexpr const char* kOp = "servecore::fused_add_rmsnorm_";
 
-void Check(const Tensor& x, const Tensor& residual, const Tensor& weight,
-           double eps, Sizes sizes) {
-  CheckRmsNorm(kOp, "x", x, weight, eps, sizes);
-  CheckDevices(kOp, {{"x", x}, {"residual", residual}});
-  CheckLike(kOp, {"residual", residual}, {"x", x}, sizes);
-}
-
 // Ownership: x and residual are written, weight is only read.
 // Copies: none; every tensor is read and written by its strides.
 // GIL: neither needed nor taken.
@@ -37,7 +30,7 @@ void Check(const Tensor& x, const Tensor& residual, const Tensor& weight,
 void FusedAddRmsNormCpu(const Tensor& x, const Tensor& residual,
                         const Tensor& weight, double eps,
                         bool cast_before_weight) {
-  Check(x, residual, weight, eps, Sizes::kReal);
+  CheckFusedAddRmsNorm(kOp, x, residual, weight, eps, Sizes::kReal);
   CheckWritable(kOp, {"x", x}, {{"residual", residual}, {"weight", weight}});
   CheckWritable(kOp, {"residual", residual}, {{"weight", weight}});
   if (x.numel() == 0) return;
@@ -58,7 +51,7 @@ void FusedAddRmsNormCpu(const Tensor& x, const Tensor& residual,
 void FusedAddRmsNormMeta(const Tensor& x, const Tensor& residual,
                          const Tensor& weight, double eps,
                          bool /*cast_before_weight*/) {
-  Check(x, residual, weight, eps, Sizes::kSymbolic);
+  CheckFusedAddRmsNorm(kOp, x, residual, weight, eps, Sizes::kSymbolic);
 }
 
 void FusedAddRmsNormUnavailable(const Tensor& x, const Tensor& residual,

@@ -59,4 +59,12 @@ void CheckRmsNorm(const char* op, const char* x_name, const Tensor& x,
   }
 }
 
+void CheckFusedAddRmsNorm(const char* op, const Tensor& x,
+                          const Tensor& residual, const Tensor& weight,
+                          double eps, Sizes sizes) {
+  CheckRmsNorm(op, "x", x, weight, eps, sizes);
+  CheckDevices(op, {{"x", x}, {"residual", residual}});
+  CheckLike(op, {"residual", residual}, {"x", x}, sizes);
+}
+
 }  // namespace servecore::torch_ops

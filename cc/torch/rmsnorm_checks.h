@@ -21,6 +21,12 @@ void CheckRmsNorm(const char* op, const char* x_name,
                   const torch::stable::Tensor& x,
                   const torch::stable::Tensor& weight, double eps, Sizes sizes);
 
+// The same of fused_add_rmsnorm_, whose residual is like x.
+void CheckFusedAddRmsNorm(const char* op, const torch::stable::Tensor& x,
+                          const torch::stable::Tensor& residual,
+                          const torch::stable::Tensor& weight, double eps,
+                          Sizes sizes);
+
 }  // namespace servecore::torch_ops
 
 #endif  // SERVECORE_CC_TORCH_RMSNORM_CHECKS_H_

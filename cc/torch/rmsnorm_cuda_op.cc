@@ -9,13 +9,9 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <iterator>
-
-#include "cc/ops/dtype.h"
 #include "cc/ops/row_layout.h"
 #include "cc/torch/checks.h"
+#include "cc/torch/cuda_operands.h"
 #include "cc/torch/operands.h"
 #include "cc/torch/overlap.h"
 #include "cc/torch/rmsnorm_checks.h"
@@ -31,66 +27,27 @@ using torch::stable::Tensor;
 constexpr const char* kOp = "servecore::rmsnorm";
 constexpr const char* kOutOp = "servecore::rmsnorm_out";
 
-cuda::Rows RowsOf(const ops::RowLayout& layout) {
-  cuda::Rows rows;
-  rows.rank = static_cast<int>(layout.leading_sizes().size());
-  std::ranges::copy(layout.leading_sizes(), std::begin(rows.sizes));
-  std::ranges::copy(layout.leading_strides(), std::begin(rows.strides));
-  rows.stride = layout.stride();
-  return rows;
-}
-
-bool FitsRows(const ops::RowLayout& layout) {
-  return layout.leading_sizes().size() <=
-         static_cast<std::size_t>(cuda::Rows::kMaxRank);
-}
-
-cuda::DType DTypeOnDevice(const Tensor& tensor) {
-  switch (*DTypeOf(tensor)) {
-    case ops::DType::kBFloat16:
-      return cuda::DType::kBFloat16;
-    case ops::DType::kFloat16:
-      return cuda::DType::kFloat16;
-    case ops::DType::kFloat32:
-    case ops::DType::kFloat64:
-      break;
-  }
-  return cuda::DType::kFloat32;
-}
-
-void CheckOnDevice(const char* op, const Tensor& x, const Tensor& weight,
-                   double eps) {
-  CheckRmsNorm(op, "x", x, weight, eps, Sizes::kReal);
-  if (DTypeOf(x) == ops::DType::kFloat64) {
-    Fail(op,
-         ": x has dtype torch.float64 on cuda; allowed there are "
-         "torch.float32, torch.bfloat16 and torch.float16");
-  }
-}
-
 // The current device is the tensors'.
-void Compute(const Tensor& x, const Tensor& weight, double eps,
-             bool cast_before_weight, const Tensor& out) {
+void Compute(const Tensor& x, cuda::DType dtype, const Tensor& weight,
+             double eps, bool cast_before_weight, const Tensor& out) {
   if (out.numel() == 0) return;
-  const Tensor rows = FitsRows(LayoutOf(x)) ? x : torch::stable::contiguous(x);
+  const Tensor rows =
+      FitsDeviceRows(LayoutOf(x)) ? x : torch::stable::contiguous(x);
   const Tensor dense_weight = torch::stable::contiguous(weight);
   const ops::RowLayout layout = LayoutOf(rows);
   cuda::RmsNormArgs args;
-  args.dtype = DTypeOnDevice(x);
+  args.dtype = dtype;
   args.x = rows.const_data_ptr();
-  args.x_rows = RowsOf(layout);
+  args.x_rows = DeviceRowsOf(layout);
   args.weight = dense_weight.const_data_ptr();
-  args.weight_dtype = DTypeOnDevice(weight);
+  args.weight_dtype = CheckedDeviceDType(kOp, "weight", weight);
   args.out = out.mutable_data_ptr();
-  args.out_rows = RowsOf(LayoutOf(out));
+  args.out_rows = DeviceRowsOf(LayoutOf(out));
   args.num_rows = layout.rows();
   args.dim = layout.dim();
   args.eps = static_cast<float>(eps);
   args.cast_before_weight = cast_before_weight;
-
-  const auto stream =
-      torch::stable::accelerator::getCurrentStream(x.get_device_index());
-  cuda::LaunchRmsNorm(args, static_cast<CUstream_st*>(stream.nativeHandle()));
+  cuda::LaunchRmsNorm(args, CurrentStreamOf(x));
 }
 
 // Ownership: the result is a new tensor; x and weight are only read.
@@ -102,10 +59,11 @@ void Compute(const Tensor& x, const Tensor& weight, double eps,
 // Thread safety: concurrent calls are safe.
 Tensor RmsNormCuda(const Tensor& x, const Tensor& weight, double eps,
                    bool cast_before_weight) {
-  CheckOnDevice(kOp, x, weight, eps);
+  CheckRmsNorm(kOp, "x", x, weight, eps, Sizes::kReal);
+  const cuda::DType dtype = CheckedDeviceDType(kOp, "x", x);
   const torch::stable::accelerator::DeviceGuard guard(x.get_device_index());
   Tensor out = NewContiguous(x);
-  Compute(x, weight, eps, cast_before_weight, out);
+  Compute(x, dtype, weight, eps, cast_before_weight, out);
   return out;
 }
 
@@ -113,7 +71,8 @@ Tensor RmsNormCuda(const Tensor& x, const Tensor& weight, double eps,
 // Rows::kMaxRank is an error.
 void RmsNormOutCuda(const Tensor& x, const Tensor& weight, double eps,
                     bool cast_before_weight, const Tensor& out) {
-  CheckOnDevice(kOutOp, x, weight, eps);
+  CheckRmsNorm(kOutOp, "x", x, weight, eps, Sizes::kReal);
+  const cuda::DType dtype = CheckedDeviceDType(kOutOp, "x", x);
   CheckDevices(kOutOp, {{"x", x}, {"out", out}});
   CheckLike(kOutOp, {"out", out}, {"x", x}, Sizes::kReal);
   if (IsSame(x, out)) {
@@ -121,13 +80,13 @@ void RmsNormOutCuda(const Tensor& x, const Tensor& weight, double eps,
   } else {
     CheckWritable(kOutOp, {"out", out}, {{"x", x}, {"weight", weight}});
   }
-  if (!FitsRows(LayoutOf(out))) {
+  if (!FitsDeviceRows(LayoutOf(out))) {
     Fail(kOutOp, ": out has more than ", cuda::Rows::kMaxRank,
          " leading dimensions that do not lie in one piece; use "
          "servecore::rmsnorm, whose result is contiguous");
   }
   const torch::stable::accelerator::DeviceGuard guard(x.get_device_index());
-  Compute(x, weight, eps, cast_before_weight, out);
+  Compute(x, dtype, weight, eps, cast_before_weight, out);
 }
 
 STABLE_TORCH_LIBRARY_IMPL(servecore, CUDA, m) {

@@ -141,7 +141,7 @@ void ExpectNormalised(const Layout& x_layout, const Layout& out_layout,
   args.dim = dim;
   args.eps = static_cast<float>(kEps);
   const RmsNormPlan plan = PlanRmsNorm(args);
-  const RmsNormFunction kernel = KernelFor(args, plan);
+  const auto kernel = RmsNormKernelFor(args, plan);
   testing::Launch(
       dim3(static_cast<unsigned>(plan.blocks)),
       dim3(static_cast<unsigned>(plan.threads_per_row),
@@ -231,7 +231,7 @@ void ExpectUnitRows(std::int64_t dim, const LaunchOptions& options) {
   args.dim = dim;
   RmsNormPlan plan = PlanRmsNorm(args);
   plan.blocks = 2;
-  const RmsNormFunction kernel = KernelFor(args, plan);
+  const auto kernel = RmsNormKernelFor(args, plan);
   testing::Launch(
       dim3(2),
       dim3(static_cast<unsigned>(plan.threads_per_row),
@@ -292,7 +292,7 @@ TEST(RmsNormKernelCastTest, RoundsBeforeTheWeightWhereAsked) {
     args.dim = kDim;
     args.cast_before_weight = cast;
     const RmsNormPlan plan = PlanRmsNorm(args);
-    const RmsNormFunction kernel = KernelFor(args, plan);
+    const auto kernel = RmsNormKernelFor(args, plan);
     testing::Launch(dim3(1),
                     dim3(static_cast<unsigned>(plan.threads_per_row),
                          static_cast<unsigned>(plan.rows_per_block)),
